@@ -1,0 +1,112 @@
+"""A lock on a data folder that lives exactly as long as the server that uses it.
+
+The lock file's descriptor is inherited by the server and its children, so the kernel keeps the lock while any
+of them lives and drops it however they end: SIGKILL and power loss leave nothing stale.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+POLL_SECONDS = 0.02
+
+
+@dataclass
+class FileLock:
+    """An exclusive lock held through an open descriptor."""
+
+    path: Path
+    descriptor: int
+
+    def note(self, pid: int) -> None:
+        """Write the pid of the server that carries the lock, for messages and for stopping it."""
+        os.ftruncate(self.descriptor, 0)
+        os.pwrite(self.descriptor, f"{pid}\n".encode(), 0)
+
+    def release(self) -> None:
+        """Close our descriptor; the lock stays while a server still has it."""
+        os.close(self.descriptor)
+
+
+def acquire(path: Path, *, wait_seconds: float = 0.0, shared: bool = False) -> FileLock | None:
+    """Take the lock, waiting at most that long; None when another process holds it."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    mode = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    deadline = time.monotonic() + wait_seconds
+    while True:
+        try:
+            fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                os.close(descriptor)
+                return None
+            time.sleep(POLL_SECONDS)
+        else:
+            return FileLock(path, descriptor)
+
+
+def is_held(path: Path) -> bool:
+    """Say whether some process holds the lock exclusively."""
+    if not path.exists():
+        return False
+    lock = acquire(path, shared=True)
+    if lock is None:
+        return True
+    lock.release()
+    return False
+
+
+def wait_until_free(path: Path, seconds: float) -> bool:
+    """Wait at most that long for the lock to be free; say whether it is."""
+    lock = acquire(path, wait_seconds=seconds)
+    if lock is None:
+        return False
+    lock.release()
+    return True
+
+
+def noted_pid(path: Path) -> int | None:
+    """Return the noted pid if that process really has the lock file open (pids are reused)."""
+    try:
+        pid = int(path.read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return None
+    try:
+        wanted = path.stat()
+    except FileNotFoundError:
+        return None
+    return pid if _has_open(pid, wanted) else None
+
+
+def holders(path: Path) -> list[int]:
+    """Return the pids of all other processes that have this file open."""
+    try:
+        wanted = path.stat()
+    except FileNotFoundError:
+        return []
+    return [pid for pid in _all_pids() if pid != os.getpid() and _has_open(pid, wanted)]
+
+
+def _all_pids() -> list[int]:
+    return [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]
+
+
+def _has_open(pid: int, wanted: os.stat_result) -> bool:
+    folder = f"/proc/{pid}/fd"
+    try:
+        names = os.listdir(folder)
+    except OSError:  # ended meanwhile, or another user's
+        return False
+    for name in names:
+        try:
+            found = os.stat(f"{folder}/{name}")
+        except OSError:
+            continue
+        if (found.st_dev, found.st_ino) == (wanted.st_dev, wanted.st_ino):
+            return True
+    return False
