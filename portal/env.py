@@ -11,7 +11,8 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from urllib.parse import urlsplit
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 REPO_DIR = Path(__file__).resolve().parent.parent
 MASTER_KEY_BYTES = 32
@@ -119,7 +120,9 @@ def load(environ: Mapping[str, str] | None = None) -> Env:
     values = {**_read_env_file(data_dir / "berth.env"), **given}
     return Env(
         data_dir=data_dir,
-        database_url=_url(values, "DATABASE_URL", ("postgres", "postgresql"), "postgresql://USER:PASSWORD@HOST:5432/NAME"),
+        database_url=_url(
+            values, "DATABASE_URL", ("postgres", "postgresql"), "postgresql://USER:PASSWORD@HOST:5432/NAME"
+        ),
         redis_url=_url(values, "REDIS_URL", ("redis", "rediss", "unix"), "redis://:PASSWORD@HOST:6379/0"),
         http_host=values.get("BERTH_HTTP_HOST") or "127.0.0.1",
         http_port=_port(values, "BERTH_HTTP_PORT", 8000),
@@ -134,6 +137,23 @@ def load(environ: Mapping[str, str] | None = None) -> Env:
         secret_key_setting=_secret_key(values),
         master_key_setting=_checked_master_key(values),
     )
+
+
+def database_settings(url: str) -> dict[str, Any]:
+    """Return NAME, USER, PASSWORD, HOST, PORT and OPTIONS of a PostgreSQL URL, as Django's DATABASES wants them."""
+    parts = urlsplit(url)
+    query = dict(parse_qsl(parts.query))
+    host = (
+        unquote(parts.netloc.rpartition("@")[2].partition(":")[0]) if "%2F" in parts.netloc.upper() else parts.hostname
+    )
+    return {
+        "NAME": unquote(parts.path.removeprefix("/")),
+        "USER": unquote(parts.username or ""),
+        "PASSWORD": unquote(parts.password or ""),
+        "HOST": query.pop("host", None) or host or "",
+        "PORT": str(parts.port or ""),
+        "OPTIONS": query,
+    }
 
 
 def port_is_free(host: str, port: int) -> bool:
@@ -246,7 +266,9 @@ def _read_or_create(path: Path, make: Callable[[], str]) -> str:
             _create(path, make())
         value = path.read_text(encoding="utf-8").strip()
     except OSError as error:
-        raise EnvError(f"Cannot read or create {path} ({error.strerror}): run as the owner of the data folder.") from None
+        raise EnvError(
+            f"Cannot read or create {path} ({error.strerror}): run as the owner of the data folder."
+        ) from None
     if not value:
         raise EnvError(f"{path} is empty: restore it from a backup (deleting it makes a new secret).")
     return value

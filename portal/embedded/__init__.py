@@ -1,8 +1,8 @@
 """Berth's own PostgreSQL and Redis-protocol server, or the operator's: one answer to "where are the servers?".
 
-    servers = resolve(load())          # URLs, whether or not anything runs
-    servers = start(load())            # start what is Berth's own, check what is not
-    stop(load()); status(load())
+servers = resolve(load())          # URLs, whether or not anything runs
+servers = start(load())            # start what is Berth's own, check what is not
+stop(load()); status(load())
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ __all__ = [
     "Options",
     "ServerStatus",
     "Servers",
+    "check_external",
+    "ensure",
     "resolve",
     "start",
     "status",
@@ -63,18 +65,28 @@ def start(env: Env, options: Options = PRODUCTION) -> Servers:
     Raises AlreadyRunningError on a second start, EmbeddedError when a server can't be used.
     """
     check_external(env)
-    if env.database_url and env.redis_url:
-        return resolve(env)
-    place = layout.settle(env)
+    started = False
     if not env.database_url:
-        _start_postgres(env, place, options)
+        _start_postgres(env, layout.settle(env), options)
+        started = True
     if not env.redis_url:
         try:
-            _start_redis(env, place, options)
+            _start_redis(env, layout.settle(env), options)
         except BaseException:
-            if not env.database_url:
-                stop_locked(postgres.lock_path(place), postgres.STOP_SIGNAL, what="PostgreSQL", seconds=postgres.STOP_SECONDS)
+            if started:
+                _stop_postgres(layout.find(env))
             raise
+    return resolve(env)
+
+
+def ensure(env: Env, options: Options = PRODUCTION) -> Servers:
+    """Start only those embedded servers that do not run; callers keep each other out by a lock of their own."""
+    check_external(env)
+    running = {row.name for row in status(env) if row.running}
+    if "postgres" not in running:
+        _start_postgres(env, layout.settle(env), options)
+    if "redis" not in running:
+        _start_redis(env, layout.settle(env), options)
     return resolve(env)
 
 
@@ -89,10 +101,8 @@ def check_external(env: Env) -> None:
 def stop(env: Env) -> bool:
     """Stop the embedded servers of the data folder, redis first; False when none ran."""
     place = layout.find(env)
-    redis_ran = stop_locked(
-        redis_server.lock_path(place), redis_server.STOP_SIGNAL, what="The Redis-protocol server", seconds=redis_server.STOP_SECONDS
-    )
-    postgres_ran = stop_locked(postgres.lock_path(place), postgres.STOP_SIGNAL, what="PostgreSQL", seconds=postgres.STOP_SECONDS)
+    redis_ran = _stop_redis(place)
+    postgres_ran = _stop_postgres(place)
     return redis_ran or postgres_ran
 
 
@@ -118,9 +128,18 @@ def _start_postgres(env: Env, place: layout.Layout, options: Options) -> None:
     wait_ready(child, lambda: postgres.probe(env, place), what="PostgreSQL", log=log, seconds=postgres.START_SECONDS)
 
 
+def _stop_postgres(place: layout.Layout) -> bool:
+    path = postgres.lock_path(place)
+    return stop_locked(path, postgres.STOP_SIGNAL, what="PostgreSQL", seconds=postgres.STOP_SECONDS)
+
+
+def _stop_redis(place: layout.Layout) -> bool:
+    path = redis_server.lock_path(place)
+    return stop_locked(path, redis_server.STOP_SIGNAL, what=redis_server.TITLE, seconds=redis_server.STOP_SECONDS)
+
+
 def _start_redis(env: Env, place: layout.Layout, options: Options) -> None:
     log = redis_server.log_path(place)
     child = start_detached(redis_server.launch(env, place, options), log)
-    wait_ready(
-        child, lambda: redis_server.probe(env, place), what="The Redis-protocol server", log=log, seconds=redis_server.START_SECONDS
-    )
+    seconds = redis_server.START_SECONDS
+    wait_ready(child, lambda: redis_server.probe(env, place), what=redis_server.TITLE, log=log, seconds=seconds)

@@ -30,7 +30,9 @@ def _usable(distribution: str, module: str, program: str, user: ServerUser | Non
     package = _package_dir(distribution, module)
     path = package / program
     if not path.is_file():
-        raise EmbeddedError(f"The wheel {distribution} has no {program} for this machine: set DATABASE_URL and REDIS_URL.")
+        raise EmbeddedError(
+            f"The wheel {distribution} has no {program} for this machine: set DATABASE_URL and REDIS_URL."
+        )
     if user is None or user.can_run(path):
         return path
     return _copied(distribution, package) / program

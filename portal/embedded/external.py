@@ -22,7 +22,9 @@ def check_postgres(url: str) -> None:
                 "SELECT rolname, rolsuper, rolbypassrls FROM pg_roles WHERE rolname = current_user"
             ).fetchone()
     except psycopg.Error as error:
-        raise EmbeddedError(f"DATABASE_URL: cannot connect ({_first_line(error)}). Check host, port, user and password.") from None
+        raise EmbeddedError(
+            f"DATABASE_URL: cannot connect ({_first_line(error)}). Check host, port, user and password."
+        ) from None
     if version < MIN_POSTGRES:
         raise EmbeddedError(f"DATABASE_URL: PostgreSQL {version} is too old, {MIN_POSTGRES} or newer is needed.")
     name, is_super, bypasses = role if role is not None else ("?", False, False)
@@ -37,7 +39,9 @@ def check_postgres(url: str) -> None:
 def check_redis(url: str) -> None:
     """Raise EmbeddedError unless the Redis-protocol server answers."""
     try:
-        with redis.Redis.from_url(url, socket_timeout=CONNECT_SECONDS, socket_connect_timeout=CONNECT_SECONDS) as client:
+        with redis.Redis.from_url(
+            url, socket_timeout=CONNECT_SECONDS, socket_connect_timeout=CONNECT_SECONDS
+        ) as client:
             client.ping()
     except (redis.RedisError, ValueError, OSError) as error:
         raise EmbeddedError(f"REDIS_URL: cannot connect ({_first_line(error)}). Check address and password.") from None

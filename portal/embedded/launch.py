@@ -63,12 +63,16 @@ def start_detached(launch: Launch, log: Path) -> subprocess.Popen[bytes]:
     return child
 
 
-def wait_ready(child: subprocess.Popen[bytes], probe: Callable[[], None], *, what: str, log: Path, seconds: float) -> None:
+def wait_ready(
+    child: subprocess.Popen[bytes], probe: Callable[[], None], *, what: str, log: Path, seconds: float
+) -> None:
     """Wait until the probe stops raising; EmbeddedError with the log's end when the server ends or time is up."""
     deadline = time.monotonic() + seconds
     while True:
         if child.poll() is not None:
-            raise EmbeddedError(f"{what} ended while starting (exit {child.returncode}). End of {log}:\n{log_tail(log)}")
+            raise EmbeddedError(
+                f"{what} ended while starting (exit {child.returncode}). End of {log}:\n{log_tail(log)}"
+            )
         try:
             probe()
         except Exception as error:

@@ -113,7 +113,16 @@ def _create(env: Env, layout: Layout, options: Options, programs: Path) -> None:
     sql = f"CREATE ROLE {ROLE} {attributes} PASSWORD '{scram.verifier(password(env))}'\n"
     sql += f"CREATE DATABASE {DATABASE} OWNER {ROLE}\n"
     fsync = "on" if options.durable else "off"
-    single = [str(programs / "postgres"), "--single", "-D", str(staging), "-c", "exit_on_error=on", "-c", f"fsync={fsync}"]
+    single = [
+        str(programs / "postgres"),
+        "--single",
+        "-D",
+        str(staging),
+        "-c",
+        "exit_on_error=on",
+        "-c",
+        f"fsync={fsync}",
+    ]
     _run(layout, [*single, "-c", "log_min_error_statement=panic", "postgres"], sql)
     staging.rename(layout.postgres)
     sync_folder(layout.postgres.parent)
@@ -122,7 +131,15 @@ def _create(env: Env, layout: Layout, options: Options, programs: Path) -> None:
 def _run(layout: Layout, command: list[str], text: str) -> None:
     as_user: dict[str, Any] = {} if layout.user is None else layout.user.popen_options()
     done = subprocess.run(
-        command, input=text, capture_output=True, text=True, check=False, timeout=INIT_SECONDS, cwd="/", env=SERVER_ENV, **as_user
+        command,
+        input=text,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=INIT_SECONDS,
+        cwd="/",
+        env=SERVER_ENV,
+        **as_user,
     )
     if done.returncode != 0:
         raise EmbeddedError(f"{Path(command[0]).name} failed (exit {done.returncode}): {done.stderr.strip()[-1500:]}")

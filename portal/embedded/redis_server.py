@@ -19,6 +19,7 @@ from portal.embedded.layout import Layout
 from portal.embedded.options import Options
 from portal.env import Env
 
+TITLE = "The Redis-protocol server"
 STOP_SIGNAL = signal.SIGTERM
 STOP_SECONDS = 10.0
 START_SECONDS = 20.0
@@ -46,7 +47,7 @@ def log_path(layout: Layout) -> Path:
 
 def launch(env: Env, layout: Layout, options: Options) -> Launch:
     """Lock the folder, write the configuration (it holds the password: 0600) and describe the server's start."""
-    lock = take_lock(lock_path(layout), "The Redis-protocol server", env.data_dir)
+    lock = take_lock(lock_path(layout), TITLE, env.data_dir)
     try:
         program = binaries.redis_server(layout.user)
         config = layout.redis / "valkey.conf"
