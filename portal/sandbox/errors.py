@@ -1,0 +1,5 @@
+"""The one error the sandbox raises; its text tells what to do."""
+
+
+class SandboxError(Exception):
+    """An operation of the sandbox failed or was refused; the message is meant for people."""
