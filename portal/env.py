@@ -43,6 +43,9 @@ class Env:
     server_user: str = "berth"
     secret_key_setting: str = field(default="", repr=False)
     master_key_setting: str = field(default="", repr=False)
+    allowed_hosts_setting: tuple[str, ...] = ()
+    node_down_after_s: int = 1800
+    db_pool_size: int = 8
 
     @property
     def public_url(self) -> str:
@@ -51,6 +54,12 @@ class Env:
             return self.public_url_setting
         host = "127.0.0.1" if self.http_host in ("0.0.0.0", "::") else self.http_host  # noqa: S104 - compared only
         return f"http://{_bracketed(host)}:{self.http_port}"
+
+    @property
+    def allowed_hosts(self) -> list[str]:
+        """Host names under which requests are answered: the public one, loopback, and those that were set."""
+        own = urlsplit(self.public_url).hostname or ""
+        return sorted({own, "127.0.0.1", "localhost", "[::1]", *self.allowed_hosts_setting} - {""})
 
     @property
     def secrets_dir(self) -> Path:
@@ -136,6 +145,9 @@ def load(environ: Mapping[str, str] | None = None) -> Env:
         server_user=values.get("BERTH_SERVER_USER") or "berth",
         secret_key_setting=_secret_key(values),
         master_key_setting=_checked_master_key(values),
+        allowed_hosts_setting=tuple(h.strip() for h in values.get("BERTH_ALLOWED_HOSTS", "").split(",") if h.strip()),
+        node_down_after_s=_number(values, "BERTH_NODE_DOWN_AFTER_S", 1800),
+        db_pool_size=_number(values, "BERTH_DB_POOL_SIZE", 8),
     )
 
 
@@ -154,6 +166,13 @@ def database_settings(url: str) -> dict[str, Any]:
         "PORT": str(parts.port or ""),
         "OPTIONS": query,
     }
+
+
+def _number(values: Mapping[str, str], name: str, default: int) -> int:
+    text = values.get(name) or str(default)
+    if not text.isdigit() or int(text) < 1:
+        raise EnvError(f"{name} is {text!r}: give a whole number of 1 or more.")
+    return int(text)
 
 
 def port_is_free(host: str, port: int) -> bool:

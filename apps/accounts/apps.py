@@ -1,0 +1,10 @@
+"""The app of people and their memberships."""
+
+from django.apps import AppConfig
+
+
+class AccountsConfig(AppConfig):
+    """Users, memberships, sign-in."""
+
+    name = "apps.accounts"
+    label = "accounts"

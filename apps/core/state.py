@@ -1,0 +1,147 @@
+"""The one door for state: compare and swap, the event and the outbox rows in one transaction.
+
+The database refuses every other way (triggers generated from each app's `choices.py`).
+"""
+
+import datetime as dt
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from django.db import connection, models, transaction
+
+from apps.core import hints
+from apps.core.errors import NotFound, StateConflict
+from apps.core.models import Event
+from apps.core.outbox import Wish, outbox_put
+
+M = TypeVar("M", bound=models.Model)
+
+
+def _tenant_of(row: models.Model) -> uuid.UUID | None:
+    return getattr(row, "tenant_id", None)
+
+
+def _announce(kind: str, object_id: uuid.UUID, tenant_id: uuid.UUID | None, seq: int) -> None:
+    """Hints after the commit: the object's own topic, and the list it stands in."""
+    hints.publish_on_commit(f"{kind}/{object_id}", {"kind": "event", "seq": seq})
+    hints.publish_on_commit(f"{kind}s/{tenant_id or 'platform'}", {"kind": "list", "id": str(object_id)})
+
+
+def _locked(model: type[M], pk: uuid.UUID) -> M:
+    row = model._default_manager.select_for_update().filter(pk=pk).first()
+    if row is None:
+        raise NotFound(f"There is no {model._meta.verbose_name} {pk}.")
+    return row
+
+
+def _append_event(
+    row: models.Model, name: str, data: Mapping[str, Any] | None, now: dt.datetime, fields: Iterable[str]
+) -> None:
+    row.seq += 1  # type: ignore[attr-defined]
+    row.save(update_fields=[*fields, "seq"])
+    kind: str = row.EVENT_KIND  # type: ignore[attr-defined]
+    seq: int = row.seq  # type: ignore[attr-defined]
+    tenant_id = _tenant_of(row)
+    Event.objects.create(
+        tenant_id=tenant_id, object_kind=kind, object_id=row.pk, seq=seq, name=name, data=dict(data or {}), at=now
+    )
+    _announce(kind, row.pk, tenant_id, seq)
+
+
+def created(
+    row: M, *, event: str, data: Mapping[str, Any] | None = None, wishes: Sequence[Wish] = (), now: dt.datetime
+) -> M:
+    """Appends the first event of a row that was just inserted, and its wishes."""
+    _append_event(row, event, data, now, ())
+    outbox_put(wishes)
+    return row
+
+
+def transition(
+    model: type[M],
+    pk: uuid.UUID,
+    *,
+    expect: Iterable[str],
+    to: str,
+    event: str,
+    data: Mapping[str, Any] | None = None,
+    changes: Mapping[str, Any] | None = None,
+    wishes: Sequence[Wish] = (),
+    now: dt.datetime,
+) -> M:
+    """Moves one row from one of the expected states to another; returns it, locked.
+
+    Raises StateConflict when it stands elsewhere, NotFound when the scope does not show it.
+    """
+    with transaction.atomic():
+        row = _locked(model, pk)
+        state: str = row.state  # type: ignore[attr-defined]
+        if state not in set(expect):
+            raise StateConflict(
+                f"The {model._meta.verbose_name} is {state}; this needs it to be {' or '.join(expect)}."
+            )
+        values = {"state": to, "state_changed_at": now, **(changes or {})}
+        for field, value in values.items():
+            setattr(row, field, value)
+        _append_event(row, event, data, now, values)
+        outbox_put(wishes)
+        return row
+
+
+def noted(
+    model: type[M],
+    pk: uuid.UUID,
+    *,
+    event: str,
+    data: Mapping[str, Any] | None = None,
+    changes: Mapping[str, Any] | None = None,
+    wishes: Sequence[Wish] = (),
+    now: dt.datetime,
+) -> M:
+    """Appends an event to a row whose state stays; `changes` may not touch the state."""
+    if changes and "state" in changes:
+        raise ValueError("a state changes through transition() only")
+    with transaction.atomic():
+        row = _locked(model, pk)
+        for field, value in (changes or {}).items():
+            setattr(row, field, value)
+        _append_event(row, event, data, now, changes or ())
+        outbox_put(wishes)
+        return row
+
+
+def transition_many(
+    model: type[models.Model],
+    pks: Sequence[uuid.UUID],
+    *,
+    expect: Iterable[str],
+    to: str,
+    event: str,
+    changes: Mapping[str, Any] | None = None,
+    now: dt.datetime,
+) -> set[uuid.UUID]:
+    """Moves those of the rows that stand in an expected state, in three statements; returns their ids."""
+    if not pks:
+        return set()
+    columns = {"state": to, "state_changed_at": now, **(changes or {})}
+    quote = connection.ops.quote_name
+    assignments = ", ".join(f"{quote(model._meta.get_field(f).column)} = %s" for f in columns)
+    values = [model._meta.get_field(f).get_db_prep_save(v, connection) for f, v in columns.items()]
+    has_tenant = any(f.attname == "tenant_id" for f in model._meta.concrete_fields)
+    tenant_sql = "tenant_id" if has_tenant else "NULL::uuid"
+    kind: str = model.EVENT_KIND  # type: ignore[attr-defined]
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(
+            f"UPDATE {quote(model._meta.db_table)} SET {assignments}, seq = seq + 1"  # noqa: S608 - names come from models
+            f" WHERE id = ANY(%s) AND state = ANY(%s) RETURNING id, seq, {tenant_sql}",
+            [*values, list(pks), list(expect)],
+        )
+        moved = cursor.fetchall()
+        Event.objects.bulk_create(
+            Event(tenant_id=tenant, object_kind=kind, object_id=pk, seq=seq, name=event, data={}, at=now)
+            for pk, seq, tenant in moved
+        )
+    for pk, seq, tenant in moved:
+        _announce(kind, pk, tenant, seq)
+    return {pk for pk, _, _ in moved}

@@ -1,0 +1,185 @@
+"""A node's life after it was trusted: greeting, heartbeat, silence, inventory, cordon and retirement."""
+
+import datetime as dt
+import uuid
+from collections.abc import Iterable
+from typing import Any
+
+from django.db.models import Q
+
+from apps.audit.services import audit_record
+from apps.core import state
+from apps.core.access import Actor, Permission, require
+from apps.core.errors import Conflict, NotFound
+from apps.core.outbox import Wish
+from apps.core.tenancy import system_scope
+from apps.fleet.choices import IN_SERVICE, GpuHealth, NodeState
+from apps.fleet.models import GpuDevice, Node, NodeLink
+from apps.fleet.services.links import link_check
+
+SILENT_AFTER = dt.timedelta(seconds=15)
+
+
+def node_greeted(
+    *, node_id: uuid.UUID, link_token: int, boot_id: str, version: str, epoch: str, skew_ms: int, now: dt.datetime
+) -> str:
+    """Notes an agent's hello and brings a silent node back to where it stood; returns the boot id known before."""
+    with system_scope():
+        link_check(node_id=node_id, token=link_token)
+        NodeLink.objects.filter(node_id=node_id).update(connected_at=now, last_error="")
+        node = Node.objects.select_for_update().get(pk=node_id)
+        before = node.boot_id
+        changes: dict[str, Any] = {
+            "boot_id": boot_id, "agent_version": version, "agent_epoch": epoch,
+            "clock_skew_ms": skew_ms, "last_alive_at": now,
+        }  # fmt: skip
+        data = {"boot_id": boot_id, "epoch": epoch, "rebooted": bool(before) and before != boot_id}
+        if node.state in (NodeState.UNREACHABLE, NodeState.DOWN):
+            changes |= {"state_before_loss": "", "state_detail": ""}
+            back = node.state_before_loss or NodeState.READY
+            state.transition(
+                Node, node_id, expect=[node.state], to=back, event="node.reachable", data=data, changes=changes,
+                wishes=[Wish("schedule.wake", "all")], now=now,
+            )  # fmt: skip
+        else:
+            state.noted(Node, node_id, event="node.connected", data=data, changes=changes, now=now)
+        return before
+
+
+def node_alive(*, tokens: dict[uuid.UUID, int], now: dt.datetime) -> None:
+    """Moves the heartbeat of the nodes whose links are current, in one statement; no event, it would be noise."""
+    current = Q()
+    for node_id, token in tokens.items():
+        current |= Q(pk=node_id, nodelink__token=token)
+    if tokens:
+        with system_scope():
+            ids = list(Node.objects.filter(current).values_list("pk", flat=True))
+            Node.objects.filter(pk__in=ids).update(last_alive_at=now)
+
+
+def nodes_mark_silent(*, now: dt.datetime) -> list[uuid.UUID]:
+    """Marks nodes without a heartbeat as unreachable: reversible, their jobs go on. Returns them."""
+    with system_scope():
+        silent = list(
+            Node.objects.filter(state__in=IN_SERVICE, last_alive_at__lt=now - SILENT_AFTER).values_list("pk", "state")
+        )
+        for node_id, before in silent:
+            state.transition(
+                Node, node_id, expect=[before], to=NodeState.UNREACHABLE, event="node.unreachable",
+                changes={"state_before_loss": before, "state_detail": "no sign of life from the agent"}, now=now,
+            )  # fmt: skip
+    return [node_id for node_id, _ in silent]
+
+
+def node_mark_down(*, node_id: uuid.UUID, reason: str, now: dt.datetime) -> None:
+    """Declares an unreachable node down: what ran there counts as lost. The workers' routes end its attempts."""
+    with system_scope():
+        state.transition(
+            Node, node_id, expect=[NodeState.UNREACHABLE], to=NodeState.DOWN, event="node.down",
+            data={"reason": reason}, changes={"state_detail": reason}, wishes=[Wish("node.went_down", str(node_id))], now=now,
+        )  # fmt: skip
+
+
+def _act(
+    actor: Actor, node_id: uuid.UUID, verb: str, expect: Iterable[str], to: str, detail: str, now: dt.datetime
+) -> Node:
+    require(actor, Permission.NODE_MANAGE)
+    with system_scope():
+        node = Node.objects.filter(pk=node_id).first()
+        if node is None:
+            raise NotFound("There is no such node.")
+        row = state.transition(
+            Node, node_id, expect=expect, to=to, event=f"node.{verb}", changes={"state_detail": detail},
+            wishes=[Wish("schedule.wake", "all")], now=now,
+        )  # fmt: skip
+        audit_record(
+            actor=actor, action=f"node.{verb}", object_kind="node", object_id=node_id, object_label=node.name,
+            tenant_id=None, before={"state": node.state}, after={"state": to}, now=now,
+        )  # fmt: skip
+        return row
+
+
+def node_cordon(*, actor: Actor, node_id: uuid.UUID, reason: str = "", now: dt.datetime) -> Node:
+    """Takes the node out of the offer; what runs goes on."""
+    expect = [NodeState.READY, NodeState.DRAINING, NodeState.MAINTENANCE]
+    return _act(actor, node_id, "cordoned", expect, NodeState.CORDONED, reason, now)
+
+
+def node_uncordon(*, actor: Actor, node_id: uuid.UUID, now: dt.datetime) -> Node:
+    """Puts the node back into the offer."""
+    expect = [NodeState.CORDONED, NodeState.DRAINING, NodeState.MAINTENANCE]
+    return _act(actor, node_id, "uncordoned", expect, NodeState.READY, "", now)
+
+
+def node_drain(*, actor: Actor, node_id: uuid.UUID, reason: str = "", now: dt.datetime) -> Node:
+    """Takes the node out of the offer and waits for what runs to end."""
+    return _act(actor, node_id, "draining", [NodeState.READY, NodeState.CORDONED], NodeState.DRAINING, reason, now)
+
+
+def node_retire(*, actor: Actor, node_id: uuid.UUID, now: dt.datetime) -> Node:
+    """Takes the node out of service for good; refused while anything holds its GPUs."""
+    with system_scope():
+        if GpuDevice.objects.filter(node_id=node_id, share_used__gt=0).exists():
+            raise Conflict("Jobs still hold GPUs of this node. Drain it first and wait for them to end.")
+    expect = [NodeState.ENROLLING, NodeState.CORDONED, NodeState.MAINTENANCE, NodeState.UNREACHABLE, NodeState.DOWN]
+    node = _act(actor, node_id, "retired", expect, NodeState.RETIRED, "", now)
+    with system_scope():
+        # its GPUs may come back in another chassis
+        GpuDevice.objects.filter(node_id=node_id, share_used=0).update(health=GpuHealth.MISSING)
+    return node
+
+
+def inventory_apply(*, node_id: uuid.UUID, link_token: int, inventory: dict[str, Any], now: dt.datetime) -> None:
+    """Takes over what the agent found, by GPU UUID; a node that enrols with a clean preflight becomes ready."""
+    with system_scope():
+        link_check(node_id=node_id, token=link_token)
+        node = Node.objects.select_for_update().get(pk=node_id)
+        seen = [_gpu_upsert(node, gpu) for gpu in inventory.get("gpus", []) if gpu.get("uuid")]
+        GpuDevice.objects.filter(node=node).exclude(uuid__in=seen).update(
+            health=GpuHealth.MISSING, health_detail="not in the last inventory"
+        )
+        changes: dict[str, Any] = {
+            "inventory": inventory,
+            "cpu_milli": int(inventory.get("cpus") or 0) * 1000,
+            "memory_mib": int(inventory.get("memory_mib") or 0),
+        }
+        data = {"gpus": len(seen)}
+        clean = all(check["ok"] for check in node.preflight)
+        wishes = [Wish("schedule.wake", "all")]
+        if node.state == NodeState.ENROLLING and clean:
+            changes["state_detail"] = ""
+            state.transition(
+                Node, node_id, expect=[NodeState.ENROLLING], to=NodeState.READY, event="node.ready",
+                data=data, changes=changes, wishes=wishes, now=now,
+            )  # fmt: skip
+        else:
+            state.noted(Node, node_id, event="node.inventory", data=data, changes=changes, wishes=wishes, now=now)
+
+
+def _gpu_upsert(node: Node, gpu: dict[str, Any]) -> str:
+    errors = gpu.get("errors") or {}
+    lost = any("lost" in str(reason).lower() for reason in errors.values())
+    GpuDevice.objects.update_or_create(
+        uuid=gpu["uuid"],
+        defaults={
+            "node": node,
+            "pci_address": gpu.get("pci") or "",
+            "index": gpu.get("index"),
+            "model": gpu.get("model") or "unknown",
+            "memory_mib": int(gpu.get("memory_mib") or 0),
+            "health": GpuHealth.LOST if lost else GpuHealth.OK,
+            "health_detail": next(map(str, errors.values()), "")[:255],
+        },
+    )
+    return str(gpu["uuid"])
+
+
+def gpu_health_set(*, node_id: uuid.UUID, gpu_uuid: str, health: str, detail: str, now: dt.datetime) -> None:
+    """Takes one GPU out of the offer, or back in; its neighbours go on."""
+    with system_scope():
+        changed = GpuDevice.objects.filter(node_id=node_id, uuid=gpu_uuid).exclude(health=health)
+        if changed.update(health=health, health_detail=detail[:255]):
+            state.noted(
+                Node, node_id, event="node.gpu_health", data={"gpu": gpu_uuid, "health": health, "detail": detail},
+                wishes=[Wish("schedule.wake", "all")], now=now,
+            )  # fmt: skip

@@ -1,0 +1,83 @@
+"""The lease that makes one worker process the owner of a node's connection.
+
+Leases use PostgreSQL's clock; the token only grows, and a report under an old token changes nothing.
+"""
+
+import uuid
+
+from django.db import connection
+
+from apps.core.crypto import unseal
+from apps.core.tenancy import system_scope
+from apps.fleet.choices import LINKED
+from apps.fleet.models import Node, NodeLink
+from apps.fleet.types import LinkGrant
+
+LEASE_S = 10
+
+
+class StaleLink(Exception):
+    """The link's token is not the current one: another worker owns the node."""
+
+
+def link_acquire(*, owner: str, limit: int) -> list[LinkGrant]:
+    """Takes free links of trusted nodes for this worker, at most `limit`; each with a new token."""
+    with system_scope(), connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE fleet_nodelink l SET owner = %s, token = token + 1, expires_at = now() + make_interval(secs => %s),"
+            " connected_at = NULL WHERE l.node_id IN (SELECT k.node_id FROM fleet_nodelink k JOIN fleet_node n"
+            " ON n.id = k.node_id WHERE k.expires_at < now() AND n.host_key <> '' AND n.state = ANY(%s)"
+            " ORDER BY k.expires_at LIMIT %s FOR UPDATE OF k SKIP LOCKED) RETURNING node_id, token",
+            [owner, LEASE_S, [str(s) for s in LINKED], limit],
+        )
+        tokens = dict(cursor.fetchall())
+        return [_grant(node, tokens[node.pk]) for node in Node.objects.filter(pk__in=tokens)]
+
+
+def _grant(node: Node, token: int) -> LinkGrant:
+    password = None
+    if node.password_sealed is not None:
+        password = unseal(node.password_sealed, purpose=f"node.password:{node.id}").decode()
+    return LinkGrant(
+        node_id=node.id, name=node.name, address=node.address, port=node.port, ssh_user=node.ssh_user,
+        host_key_type=node.host_key_type, host_key=node.host_key, token=token, password=password,
+    )  # fmt: skip
+
+
+def links_renew(*, owner: str, tokens: dict[uuid.UUID, int]) -> set[uuid.UUID]:
+    """Prolongs the leases that are still this worker's; returns those nodes. The others must be let go."""
+    if not tokens:
+        return set()
+    with system_scope(), connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE fleet_nodelink l SET expires_at = now() + make_interval(secs => %s)"
+            " FROM unnest(%s::uuid[], %s::bigint[]) AS mine(node_id, token), fleet_node n"
+            " WHERE l.node_id = mine.node_id AND l.token = mine.token AND l.owner = %s"
+            " AND n.id = l.node_id AND n.state <> 'retired' RETURNING l.node_id",
+            [LEASE_S, list(tokens), list(tokens.values()), owner],
+        )
+        return {row[0] for row in cursor.fetchall()}
+
+
+def link_release(*, node_id: uuid.UUID, token: int, retry_in_s: float = 0) -> None:
+    """Gives the lease back, so that any worker may take it after `retry_in_s` seconds."""
+    with system_scope(), connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE fleet_nodelink SET owner = '', expires_at = now() + make_interval(secs => %s)"
+            " WHERE node_id = %s AND token = %s",
+            [retry_in_s, node_id, token],
+        )
+
+
+def link_failed(*, node_id: uuid.UUID, token: int, error: str, retry_in_s: float) -> None:
+    """Keeps why the connection failed, shows it on a node that enrols, and frees the lease for a later try."""
+    with system_scope():
+        NodeLink.objects.filter(node_id=node_id, token=token).update(last_error=error)
+        Node.objects.filter(pk=node_id, state="enrolling").update(state_detail=error)
+    link_release(node_id=node_id, token=token, retry_in_s=retry_in_s)
+
+
+def link_check(*, node_id: uuid.UUID, token: int) -> None:
+    """Raises StaleLink unless the token is current; holds the lease row until the transaction ends."""
+    if not NodeLink.objects.select_for_update(no_key=True).filter(node_id=node_id, token=token).exists():
+        raise StaleLink(f"link token {token} of node {node_id} is no longer current")

@@ -1,0 +1,10 @@
+"""The app of jobs."""
+
+from django.apps import AppConfig
+
+
+class WorkloadsConfig(AppConfig):
+    """Jobs, attempts, allocations, logs."""
+
+    name = "apps.workloads"
+    label = "workloads"

@@ -1,0 +1,23 @@
+"""Reading jobs: lists, one job with its attempts, events, bytes; and what the scheduler and the workers ask."""
+
+from apps.workloads.selectors.jobs import job_clone_spec, job_events, job_get, job_list, job_readings, jobs_on_nodes
+from apps.workloads.selectors.streams import stream_chunks, stream_durable_lengths, stream_info, stream_read
+from apps.workloads.selectors.work import attempt_job, attempt_lives_on, pending_count, pending_jobs, removals_due
+
+__all__ = [
+    "attempt_job",
+    "attempt_lives_on",
+    "job_clone_spec",
+    "job_events",
+    "job_get",
+    "job_list",
+    "job_readings",
+    "jobs_on_nodes",
+    "pending_count",
+    "pending_jobs",
+    "removals_due",
+    "stream_chunks",
+    "stream_durable_lengths",
+    "stream_info",
+    "stream_read",
+]
