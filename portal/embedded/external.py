@@ -32,7 +32,7 @@ def check_postgres(url: str) -> None:
         why = "a superuser" if is_super else "a role with BYPASSRLS"
         raise EmbeddedError(
             f"DATABASE_URL: {name!r} is {why}, for whom row-level security does not hold, so tenants would not be "
-            "separated. Create an ordinary one: CREATE ROLE berth LOGIN PASSWORD '...'; CREATE DATABASE berth OWNER berth;"
+            "separated. Create one: CREATE ROLE berth LOGIN PASSWORD '...'; CREATE DATABASE berth OWNER berth;"
         )
 
 

@@ -86,6 +86,11 @@ def socket_dir(env: Env, home: Path) -> Path:
     near = home / "run"
     if len(os.fsencode(near / LONGEST_SOCKET_NAME)) <= SOCKET_PATH_BYTES:
         return near
+    return private_place(env)
+
+
+def private_place(env: Env) -> Path:
+    """Return a short folder name of this installation for sockets; whoever makes it checks its owner."""
     if os.geteuid() == 0:
         return Path("/run") / f"berth-{_hash(env)}"
     return Path(tempfile.gettempdir()) / f"berth-{os.geteuid()}-{_hash(env)}"

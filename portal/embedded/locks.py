@@ -93,18 +93,17 @@ def holders(path: Path) -> list[int]:
 
 
 def _all_pids() -> list[int]:
-    return [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]
+    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
 
 
 def _has_open(pid: int, wanted: os.stat_result) -> bool:
-    folder = f"/proc/{pid}/fd"
     try:
-        names = os.listdir(folder)
+        entries = list(Path(f"/proc/{pid}/fd").iterdir())
     except OSError:  # ended meanwhile, or another user's
         return False
-    for name in names:
+    for entry in entries:
         try:
-            found = os.stat(f"{folder}/{name}")
+            found = entry.stat()
         except OSError:
             continue
         if (found.st_dev, found.st_ino) == (wanted.st_dev, wanted.st_ino):

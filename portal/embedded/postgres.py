@@ -6,7 +6,6 @@ SCRAM password, so there is no moment at which anybody could log in without one.
 
 from __future__ import annotations
 
-import os
 import secrets
 import shutil
 import signal
@@ -32,7 +31,7 @@ STOP_SECONDS = 30.0
 START_SECONDS = 60.0  # crash recovery takes its time
 INIT_SECONDS = 120.0
 MAX_CONNECTIONS = 100
-HBA = f"# Written by Berth at every start. Only Berth's role, only through the private socket.\nlocal all {ROLE} scram-sha-256\n"
+HBA = f"# Written by Berth at every start: only its role, only through the socket.\nlocal all {ROLE} scram-sha-256\n"
 
 
 def password(env: Env) -> str:
@@ -87,6 +86,7 @@ def _arguments(layout: Layout, options: Options) -> list[str]:
         "timezone": "UTC",
         "log_timezone": "UTC",
         "logging_collector": "off",
+        "log_checkpoints": "off",
         # Statements and row values may hold secrets: the log names errors only.
         "log_min_error_statement": "panic",
         "log_error_verbosity": "terse",
@@ -173,6 +173,6 @@ def _remove_stale_pid(layout: Layout) -> None:
 def _serves(pid: int, data: Path) -> bool:
     """Say whether that process is a postmaster of this folder (its working directory is the folder)."""
     try:
-        return Path(os.readlink(f"/proc/{pid}/cwd")) == data.resolve()
+        return Path(f"/proc/{pid}/cwd").readlink() == data.resolve()
     except OSError:
         return False
