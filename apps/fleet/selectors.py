@@ -104,10 +104,10 @@ def operation_owner(operation_id: uuid.UUID) -> str:
         return link_owner(node_id) if node_id else ""
 
 
-def operations_due(*, now: dt.datetime, limit: int = 200) -> list[uuid.UUID]:
-    """Returns operations that wait or whose lease ran out; for the sweep."""
+def operations_due(*, now: dt.datetime, older_than: dt.datetime, limit: int = 200) -> list[uuid.UUID]:
+    """Returns operations that wait since before `older_than` or whose lease ran out; for the sweep."""
     with system_scope():
-        waiting = NodeOperation.objects.filter(state=OperationState.QUEUED)
+        waiting = NodeOperation.objects.filter(state=OperationState.QUEUED, state_changed_at__lt=older_than)
         stale = NodeOperation.objects.filter(state=OperationState.CLAIMED, lease_expires_at__lt=now)
         return list((waiting | stale).order_by("created_at").values_list("pk", flat=True)[:limit])
 
@@ -128,3 +128,36 @@ def gpu_uuids(gpu_ids: Sequence[uuid.UUID]) -> list[str]:
 def node_last_alive(node_id: uuid.UUID) -> dt.datetime | None:
     """Returns when the node last gave a sign of life."""
     return Node.objects.filter(pk=node_id).values_list("last_alive_at", flat=True).first()
+
+
+def operations_waiting_on(node_id: uuid.UUID) -> list[uuid.UUID]:
+    """Returns the operations that wait for one node, oldest first."""
+    with system_scope():
+        rows = NodeOperation.objects.filter(node_id=node_id, state=OperationState.QUEUED)
+        return list(rows.order_by("created_at").values_list("pk", flat=True)[:500])
+
+
+def node_scan_target(node_id: uuid.UUID) -> tuple[str, int] | None:
+    """Returns (address, port) of a node whose host key is wanted; None when it is known already."""
+    with system_scope():
+        rows = Node.objects.filter(pk=node_id, state=NodeState.ENROLLING, host_key="", offered_key="")
+        return rows.values_list("address", "port").first()
+
+
+def operation_node(operation_id: uuid.UUID) -> uuid.UUID | None:
+    """Returns the node of an operation."""
+    with system_scope():
+        return NodeOperation.objects.filter(pk=operation_id).values_list("node_id", flat=True).first()
+
+
+def inventory_hash(node_id: uuid.UUID) -> str:
+    """Returns the hash of the inventory that was taken over last, empty when none was."""
+    with system_scope():
+        inventory = Node.objects.filter(pk=node_id).values_list("inventory", flat=True).first() or {}
+        return str(inventory.get("hash") or "")
+
+
+def node_state(node_id: uuid.UUID) -> str:
+    """Returns a node's state."""
+    with system_scope():
+        return Node.objects.filter(pk=node_id).values_list("state", flat=True).first() or ""

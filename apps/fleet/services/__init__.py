@@ -20,7 +20,7 @@ from apps.fleet.services.life import (
     node_uncordon,
     nodes_mark_silent,
 )
-from apps.fleet.services.links import StaleLink, link_acquire, link_check, link_failed, link_release, links_renew
+from apps.fleet.services.links import StaleLink, link_acquire, link_check, link_failed, link_release, links_release_of, links_renew
 from apps.fleet.services.operations import (
     operation_claim,
     operation_create,
@@ -43,6 +43,7 @@ __all__ = [
     "link_check",
     "link_failed",
     "link_release",
+    "links_release_of",
     "links_renew",
     "node_add",
     "node_alive",

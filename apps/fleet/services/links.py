@@ -69,6 +69,12 @@ def link_release(*, node_id: uuid.UUID, token: int, retry_in_s: float = 0) -> No
         )
 
 
+def links_release_of(*, name: str) -> None:
+    """Frees what an earlier process of this worker's name held; its tokens are dead with the next owner's."""
+    with system_scope(), connection.cursor() as cursor:
+        cursor.execute("UPDATE fleet_nodelink SET owner = '', expires_at = now() WHERE owner LIKE %s", [name + "#%"])
+
+
 def link_failed(*, node_id: uuid.UUID, token: int, error: str, retry_in_s: float) -> None:
     """Keeps why the connection failed, shows it on a node that enrols, and frees the lease for a later try."""
     with system_scope():

@@ -6,7 +6,7 @@ import uuid
 from apps.core.tenancy import system_scope
 from apps.fleet.choices import NodeState
 from apps.workloads.choices import AttemptState, JobState
-from apps.workloads.models import Attempt, Job
+from apps.workloads.models import AllocationDevice, Attempt, Job
 from apps.workloads.types import PendingJob
 
 _FIELDS = tuple(f.name for f in dataclasses.fields(PendingJob) if f.name != "submitted_at")
@@ -43,3 +43,10 @@ def removals_due(*, limit: int = 100) -> list[uuid.UUID]:
             node__state__in=[NodeState.RETIRED, NodeState.DOWN, NodeState.UNREACHABLE]
         )
         return list(rows.order_by("ended_at").values_list("pk", flat=True)[:limit])
+
+
+def live_jobs_of_gpus(gpu_uuids: list[str]) -> set[uuid.UUID]:
+    """Returns the jobs that hold any of these GPUs."""
+    with system_scope():
+        rows = AllocationDevice.objects.filter(is_open=True, gpu__uuid__in=gpu_uuids)
+        return set(rows.values_list("allocation__attempt__job_id", flat=True))

@@ -11,6 +11,7 @@ from apps.workloads.services.reports import (
     attempt_stuck,
     attempts_overdue_stop,
     attempts_reconcile,
+    removal_ask_again,
     start_expired,
 )
 from apps.workloads.services.streams import stream_extend, stream_seal
@@ -30,6 +31,7 @@ __all__ = [
     "job_submit",
     "pending_explain",
     "placement_apply",
+    "removal_ask_again",
     "start_expired",
     "stream_extend",
     "stream_seal",

@@ -202,3 +202,11 @@ def foreign_stop_ask(*, node_id: uuid.UUID, attempt_id: uuid.UUID, now: dt.datet
         node_id=node_id, kind=OperationKind.ATTEMPT_STOP, object_id=attempt_id,
         args={"attempt_id": str(attempt_id), "grace_s": 0, "reason": "superseded"}, valid_for=STOP_VALID_FOR, now=now,
     )  # fmt: skip
+
+
+def removal_ask_again(*, attempt_id: uuid.UUID, now: dt.datetime) -> None:
+    """Asks once more for the traces of an ended attempt to be removed, unless that is under way; for the sweep."""
+    with system_scope():
+        attempt = Attempt.objects.filter(pk=attempt_id, state=AttemptState.ENDED).first()
+        if attempt is not None:
+            removal_ask(attempt, now=now)

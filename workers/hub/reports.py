@@ -1,0 +1,281 @@
+"""What a node's agent says, turned into the services' calls; runs in the link's thread, one call at a time."""
+
+import datetime as dt
+import time
+import uuid
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import structlog
+
+from apps.core import hints
+from apps.core.clock import utc_now
+from apps.core.failpoints import failpoint
+from apps.fleet.choices import GpuHealth, NodeState, OperationKind
+from apps.fleet.selectors import inventory_hash, node_state, operations_waiting_on
+from apps.fleet.services import (
+    gpu_health_set,
+    inventory_apply,
+    node_greeted,
+    operation_create,
+    operation_finish,
+    operations_requeue_of_link,
+)
+from apps.fleet.types import LinkGrant
+from apps.monitoring.services import readings_store
+from apps.monitoring.types import GpuReading
+from apps.storage.blobs import blob_sha256, blob_store
+from apps.workloads.selectors import attempt_job, live_jobs_of_gpus, stream_durable_lengths, stream_key
+from apps.workloads.services import (
+    attempt_accepted,
+    attempt_ended,
+    attempt_progressed,
+    attempt_removed,
+    attempt_running,
+    attempt_stuck,
+    attempts_reconcile,
+    stream_extend,
+    stream_seal,
+)
+from workers.db import borrowed_connection
+from workers.hub.endings import end_of
+from workers.hub.streams import StreamWriter
+from workers.link.types import Alive, Hello, Result, Samples, Status
+
+log = structlog.get_logger(__name__)
+
+INVENTORY_VALID_FOR = dt.timedelta(minutes=5)
+_ENDS = ("exited", "failed", "cancelled", "lost")
+
+
+class LinkVoice(Protocol):
+    """What the reports need to say back over the link."""
+
+    def run_operation(self, operation_id: uuid.UUID) -> None: ...
+
+    def ack(self, attempt_id: uuid.UUID, stream: int, offset: int) -> None: ...
+
+    def ack_status(self, attempt_id: uuid.UUID, seq: int) -> None: ...
+
+
+class Reports:
+    """The LinkHandler of one node under one link token."""
+
+    def __init__(self, grant: LinkGrant, voice: LinkVoice) -> None:
+        self._node_id = grant.node_id
+        self._token = grant.token
+        self._name = grant.name
+        self._voice = voice
+        self._writers: dict[tuple[uuid.UUID, int], StreamWriter] = {}
+        self._ends: dict[uuid.UUID, Status] = {}
+        self._lost_gpus: set[str] = set()
+        self.alive = False
+
+    # -- the LinkHandler -----------------------------------------------------------------------------------------
+
+    def on_hello(self, hello: Hello) -> Mapping[str, Mapping[int, int]]:
+        """Takes the node back into service and compares records; returns what is durable here."""
+        now = utc_now()
+        with borrowed_connection():
+            before = node_greeted(
+                node_id=self._node_id, link_token=self._token, boot_id=hello.boot_id, version=hello.version,
+                epoch=str(hello.epoch), skew_ms=(hello.utc_ns - time.time_ns()) // 1_000_000, now=now,
+            )  # fmt: skip
+            on_node = {uuid.UUID(str(a["attempt"])): str(a["state"]) for a in hello.attempts}
+            attempts_reconcile(
+                node_id=self._node_id, link_token=self._token, on_node=on_node,
+                rebooted=bool(before) and before != hello.boot_id, now=now,
+            )  # fmt: skip
+            durable = stream_durable_lengths(attempt_ids=list(on_node))
+            self._ask_inventory(hello, now)
+            operations_requeue_of_link(node_id=self._node_id, now=now)
+        log.info("node.hello", node=self._name, boot_id=hello.boot_id, attempts=len(on_node))
+        return {str(attempt_id): dict(streams) for attempt_id, streams in durable.items()}
+
+    def _ask_inventory(self, hello: Hello, now: dt.datetime) -> None:
+        known = inventory_hash(self._node_id)
+        if known and known == hello.inventory_hash and node_state(self._node_id) != NodeState.ENROLLING:
+            return
+        operation_create(
+            node_id=self._node_id, kind=OperationKind.INVENTORY, object_id=self._node_id, args={},
+            valid_for=INVENTORY_VALID_FOR, now=now,
+        )  # fmt: skip
+
+    def after_hello(self) -> None:
+        """Sends what waits for this node, now that it listens."""
+        with borrowed_connection():
+            waiting = operations_waiting_on(self._node_id)
+        for operation_id in waiting:
+            self._voice.run_operation(operation_id)
+
+    def on_result(self, result: Result) -> bool:
+        """Closes the operation and does what follows from it."""
+        now = utc_now()
+        answer = {"data": dict(result.data), "error": dict(result.error) if result.error else None}
+        with borrowed_connection():
+            row = operation_finish(
+                operation_id=uuid.UUID(result.id), token=result.token, ok=result.ok, result=answer, now=now
+            )
+            if row is None:
+                return True
+            if row.kind == OperationKind.INVENTORY and result.ok:
+                inventory_apply(node_id=self._node_id, link_token=self._token, inventory=dict(result.data), now=now)
+            elif row.kind == OperationKind.ATTEMPT_START:
+                self._start_answered(row.object_id, result, now)
+            elif row.kind == OperationKind.ATTEMPT_REMOVE and result.ok:
+                attempt_removed(attempt_id=row.object_id, now=now)
+                self._forget(row.object_id)
+        return True
+
+    def _start_answered(self, attempt_id: uuid.UUID, result: Result, now: dt.datetime) -> None:
+        if result.ok:
+            attempt_accepted(attempt_id=attempt_id, node_id=self._node_id, now=now)
+        elif result.error and result.error.get("code") != "cancelled":  # a stop's own report follows
+            status = Status(
+                attempt_id=attempt_id, seq=0, state="failed", at_mono_ns=0, at_utc_ns=0, boot_id="",
+                data={"stage": "spec", "fault": "node", "message": str(result.error.get("message"))},
+            )  # fmt: skip
+            self._end(status, now)
+
+    def on_status(self, status: Status) -> bool:
+        """Applies one step of an attempt's life; an end waits until its bytes stand here."""
+        now = utc_now()
+        name = str(status.attempt_id)
+        with borrowed_connection():
+            if attempt_job(status.attempt_id) is None:
+                return True  # not ours: an earlier database knew it; the hello's comparison has it stopped
+            about: dict[str, Any] = {
+                "node_id": self._node_id, "link_token": self._token, "attempt_id": status.attempt_id,
+                "status_seq": status.seq, "now": now,
+            }  # fmt: skip
+            if status.state in _ENDS:
+                failpoint("S12", name)
+                return self._end_when_whole(status, now)
+            if status.state == "running":
+                container = str(status.data.get("container_id") or "")
+                attempt_running(**about, boot_id=status.boot_id, container_id=container)
+            elif status.state == "stuck":
+                attempt_stuck(**about, message=str(status.data.get("message") or ""))
+            else:
+                attempt_progressed(**about, progress={"state": status.state, **_small(status.data)})
+        return True
+
+    def on_bytes(self, attempt_id: uuid.UUID, stream: int, offset: int, data: bytes) -> int | None:
+        """Keeps bytes; acknowledges what became durable with them, if anything did."""
+        writer = self._writer(attempt_id, stream)
+        with writer.lock:
+            writer.write(offset, data)
+            return self._stride(writer) if writer.stride_due() else None
+
+    def on_samples(self, samples: Samples) -> None:
+        """Stores readings, takes a lost GPU out of the offer, and tells the pages of the jobs on these GPUs."""
+        at = utc_now()
+        readings = [_reading(gpu, at) for gpu in samples.gpus if gpu.get("uuid")]
+        with borrowed_connection():
+            readings_store(readings=readings)
+            self._note_lost(samples, at)
+            for job_id in live_jobs_of_gpus([r.gpu_uuid for r in readings]):
+                hints.publish(f"job/{job_id}", {"kind": "sample"})
+        hints.publish(f"node/{self._node_id}", {"kind": "sample"})
+
+    def _note_lost(self, samples: Samples, at: dt.datetime) -> None:
+        for gpu in samples.gpus:
+            known = str(gpu.get("uuid") or "")
+            reasons = [str(r) for r in (gpu.get("errors") or {}).values()]
+            lost = next((r for r in reasons if "lost" in r.lower()), "")
+            if known and bool(lost) != (known in self._lost_gpus):
+                health = GpuHealth.LOST if lost else GpuHealth.OK
+                gpu_health_set(node_id=self._node_id, gpu_uuid=known, health=health, detail=lost, now=at)
+                (self._lost_gpus.add if lost else self._lost_gpus.discard)(known)
+
+    def on_alive(self, alive: Alive) -> None:
+        """Remembers a sign of life; the hub writes them together."""
+        self.alive = True
+
+    def on_closed(self, reason: str) -> None:
+        """Says why the link ended."""
+        log.info("node.link_closed", node=self._name, reason=reason)
+
+    # -- bytes and ends ------------------------------------------------------------------------------------------
+
+    def flush_late(self) -> None:
+        """Indexes bytes that no later bytes have pushed through, and the ends that waited for them."""
+        for writer in list(self._writers.values()):
+            with writer.lock:
+                durable = self._stride(writer) if writer.stride_due() else None
+            if durable is not None:
+                self._voice.ack(writer.attempt_id, writer.stream, durable)
+        for status in list(self._ends.values()):
+            with borrowed_connection():
+                if self._end_when_whole(status, utc_now()):
+                    self._voice.ack_status(status.attempt_id, status.seq)
+
+    def _writer(self, attempt_id: uuid.UUID, stream: int) -> StreamWriter:
+        writer = self._writers.get((attempt_id, stream))
+        if writer is None:
+            with borrowed_connection():
+                durable = stream_durable_lengths(attempt_ids=[attempt_id]).get(attempt_id, {}).get(stream, 0)
+            writer = self._writers.setdefault(
+                (attempt_id, stream), StreamWriter(attempt_id, stream, durable, blob_store())
+            )
+        return writer
+
+    def _stride(self, writer: StreamWriter) -> int:
+        """Syncs and indexes what was written; returns the durable length."""
+        length = writer.sync()
+        with borrowed_connection():
+            stream_extend(
+                node_id=self._node_id, link_token=self._token, attempt_id=writer.attempt_id, stream=writer.stream,
+                length=length,
+            )  # fmt: skip
+        writer.durable = length
+        return length
+
+    def _end_when_whole(self, status: Status, now: dt.datetime) -> bool:
+        streams = status.data.get("streams") or {}
+        for number, told in streams.items():
+            if self._writer(status.attempt_id, int(number)).durable < int(told["length"]):
+                self._ends[status.attempt_id] = status
+                return False
+        for number, told in streams.items():
+            self._seal(status.attempt_id, int(number), told, now)
+        self._end(status, now)
+        self._ends.pop(status.attempt_id, None)
+        return True
+
+    def _seal(self, attempt_id: uuid.UUID, stream: int, told: Mapping[str, Any], now: dt.datetime) -> None:
+        """Closes a stream by what stands here, read back; the node's own hash must agree."""
+        length = self._writer(attempt_id, stream).durable
+        sha256 = blob_sha256(stream_key(attempt_id, stream), length)
+        if told.get("sha256") and length == int(told["length"]) and told["sha256"] != sha256:
+            log.error("stream.hash_differs", attempt=str(attempt_id), stream=stream, node=told["sha256"], portal=sha256)
+        stream_seal(
+            attempt_id=attempt_id,
+            stream=stream,
+            length=length,
+            sha256=sha256,
+            truncated=bool(told.get("truncated")),
+            now=now,
+        )
+
+    def _end(self, status: Status, now: dt.datetime) -> None:
+        attempt_ended(
+            node_id=self._node_id, link_token=self._token, attempt_id=status.attempt_id, status_seq=status.seq,
+            end=end_of(status), now=now,
+        )  # fmt: skip
+
+    def _forget(self, attempt_id: uuid.UUID) -> None:
+        for key in [k for k in self._writers if k[0] == attempt_id]:
+            self._writers.pop(key, None)
+
+
+def _small(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in data.items() if k in ("done", "total", "container_id")}
+
+
+def _reading(gpu: Mapping[str, Any], at: dt.datetime) -> GpuReading:
+    return GpuReading(
+        gpu_uuid=str(gpu["uuid"]), at=at, utilisation_percent=gpu.get("utilization_percent"),
+        memory_used_mib=gpu.get("memory_used_mib"), temperature_celsius=gpu.get("temperature_c"),
+        power_watts=gpu.get("power_watts"), sm_clock_mhz=gpu.get("sm_clock_mhz"),
+    )  # fmt: skip

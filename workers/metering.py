@@ -1,0 +1,12 @@
+"""Tasks of the queue `metering`."""
+
+from celery import shared_task
+
+from apps.core.clock import utc_now
+from apps.monitoring.services import readings_forget
+
+
+@shared_task(name="metering.forget_old")
+def forget_old(key: str, asked_at: float) -> None:
+    """Forgets readings past their time."""
+    readings_forget(now=utc_now())

@@ -1,0 +1,1 @@
+"""The relay: takes wishes out of the outbox to their queues, and sweeps what messages may have lost."""
