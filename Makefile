@@ -49,8 +49,8 @@ $(VENV)/.packages: Makefile deploy/install-packages | $(VENV)/bin/python
 	@touch $@
 
 lock: | $(VENV)/bin/uv ## Make the hashed locks anew from requirements.in and requirements-dev.in (UPGRADE=1 takes new releases)
-	$(VENV)/bin/uv pip compile -q --generate-hashes $(if $(UPGRADE),--upgrade) requirements.in -o requirements.txt
-	$(VENV)/bin/uv pip compile -q --generate-hashes $(if $(UPGRADE),--upgrade) requirements-dev.in -o requirements-dev.txt
+	$(VENV)/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes $(if $(UPGRADE),--upgrade) requirements.in -o requirements.txt
+	$(VENV)/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes $(if $(UPGRADE),--upgrade) requirements-dev.in -o requirements-dev.txt
 
 format: install ## Format the code and apply safe fixes
 	$(VENV)/bin/ruff check --fix-only -q $(CODE)

@@ -208,7 +208,7 @@ def _bracketed(host: str) -> str:
 def _read_env_file(path: Path) -> dict[str, str]:
     try:
         text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
         raise EnvError(f"Cannot read {path} ({error.strerror}): run as its owner.") from None

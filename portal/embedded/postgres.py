@@ -62,7 +62,7 @@ def launch(env: Env, layout: Layout, options: Options) -> Launch:
         if not (layout.postgres / "PG_VERSION").exists():
             _create(env, layout, options, programs)
         _check_version(layout, programs)
-        _remove_stale_pid(layout)
+        _remove_stale_pids(layout)
         write_private(layout.postgres / "pg_hba.conf", HBA, layout.user)
     except BaseException:
         lock.release()
@@ -93,7 +93,7 @@ def _arguments(layout: Layout, options: Options) -> list[str]:
         "jit": "off",  # short queries: compiling costs more than it saves
     }
     if not options.durable:
-        settings |= {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+        settings |= {"fsync": "off", "full_page_writes": "off"}  # a killed process loses nothing, a power cut would
     arguments = ["-D", str(layout.postgres)]
     for name, value in settings.items():
         arguments += ["-c", f"{name}={value}"]
@@ -156,18 +156,17 @@ def _check_version(layout: Layout, programs: Path) -> None:
         )
 
 
-def _remove_stale_pid(layout: Layout) -> None:
-    """Remove postmaster.pid of a server that was killed: we hold the lock, but its pid may be another's by now."""
+def _remove_stale_pids(layout: Layout) -> None:
+    """Remove the pid files of a server that was killed: we hold its lock, but its pid may be another's by now."""
     path = layout.postgres / "postmaster.pid"
     try:
         pid = int(path.read_text(encoding="ascii").split()[0])
-    except FileNotFoundError:
-        return
-    except (ValueError, IndexError):  # cut short by a power loss
+    except (FileNotFoundError, ValueError, IndexError):  # none, or cut short by a power loss
         pid = 0
     if pid > 0 and _serves(pid, layout.postgres):
         raise EmbeddedError(f"A PostgreSQL that Berth did not start (pid {pid}) uses {layout.postgres}: stop it first.")
-    path.unlink()
+    for stale in (path, layout.sockets / ".s.PGSQL.5432.lock", layout.sockets / ".s.PGSQL.5432"):
+        stale.unlink(missing_ok=True)
 
 
 def _serves(pid: int, data: Path) -> bool:
