@@ -16,31 +16,31 @@ class SshError(Exception):
     code = "ssh_error"
 
 
-class HostUnreachable(SshError):
+class HostUnreachable(SshError):  # noqa: N818 - the name says what happened
     """No TCP connection, no SSH banner, or a connection that died."""
 
     code = "host_unreachable"
 
 
-class HostKeyMismatch(SshError):
+class HostKeyMismatch(SshError):  # noqa: N818 - the name says what happened
     """The node shows another host key than the pinned one."""
 
     code = "host_key_mismatch"
 
 
-class AuthFailed(SshError):
+class AuthFailed(SshError):  # noqa: N818 - the name says what happened
     """The node refused the key or the password."""
 
     code = "auth_failed"
 
 
-class SshTimeout(SshError):
+class SshTimeout(SshError):  # noqa: N818 - the name says what happened
     """A command, a channel or a transfer did not end before its deadline."""
 
     code = "ssh_timeout"
 
 
-class TransferFailed(SshError):
+class TransferFailed(SshError):  # noqa: N818 - the name says what happened
     """A file could not be written on the node (disk full, no right to write)."""
 
     code = "transfer_failed"
@@ -71,7 +71,7 @@ class HostKey:
 
 @dataclass(frozen=True)
 class ExecResult:
-    """One finished remote command; `rc` is 128 + n when a signal ended it."""
+    """One finished remote command; `rc` is -1 when a signal ended it or the connection died."""
 
     rc: int
     stdout: bytes
@@ -82,13 +82,17 @@ class ByteStream(Protocol):
     """Both directions of one long-lived remote command."""
 
     def send(self, data: bytes) -> None:
-        """Send all of `data`; raises SshError when the stream is dead or the deadline passes."""
+        """Send all of `data` within 10 s; after an SshError the stream is of no more use."""
 
     def recv(self, max_bytes: int) -> bytes:
         """Return what is there, b"" at end of stream; raises SshTimeout when the deadline passes with nothing."""
 
     def set_deadline(self, seconds: float | None) -> None:
-        """Bound each following send and recv by `seconds`."""
+        """Bound each following recv by `seconds`; a send has its own bound, after which the stream is spoilt."""
+
+    @property
+    def last_words(self) -> str:
+        """The end of what the command wrote to stderr."""
 
     def close(self) -> None:
         """End the stream; safe from any thread and more than once."""
