@@ -42,6 +42,8 @@ def _append_event(
     row.save(update_fields=[*fields, "seq"])
     kind: str = row.EVENT_KIND  # type: ignore[attr-defined]
     seq: int = row.seq  # type: ignore[attr-defined]
+    if not kind:  # rows whose story another object's events tell, such as node operations
+        return
     tenant_id = _tenant_of(row)
     Event.objects.create(
         tenant_id=tenant_id, object_kind=kind, object_id=row.pk, seq=seq, name=name, data=dict(data or {}), at=now

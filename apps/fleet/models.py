@@ -56,7 +56,7 @@ class Node(models.Model):
     boot_id = models.CharField(max_length=64, blank=True)
     agent_version = models.CharField(max_length=32, blank=True)
     agent_epoch = models.CharField(max_length=64, blank=True)
-    clock_skew_ms = models.IntegerField(null=True, blank=True)
+    clock_skew_ms = models.BigIntegerField(null=True, blank=True)
     last_alive_at = models.DateTimeField(null=True, blank=True)
     cpu_milli = models.BigIntegerField(default=0)
     cpu_milli_used = models.BigIntegerField(default=0)
@@ -123,7 +123,7 @@ class NodeLink(models.Model):
 class NodeOperation(models.Model):
     """Something asked of a node; one live operation of a kind per object."""
 
-    EVENT_KIND: ClassVar[str] = "operation"
+    EVENT_KIND: ClassVar[str] = ""  # the events of its node and its job tell its story
 
     id = models.UUIDField(primary_key=True, default=ids.uuid7, editable=False)
     node = models.ForeignKey(Node, on_delete=models.CASCADE)

@@ -101,7 +101,7 @@ class Migration(migrations.Migration):
                 ("boot_id", models.CharField(blank=True, max_length=64)),
                 ("agent_version", models.CharField(blank=True, max_length=32)),
                 ("agent_epoch", models.CharField(blank=True, max_length=64)),
-                ("clock_skew_ms", models.IntegerField(blank=True, null=True)),
+                ("clock_skew_ms", models.BigIntegerField(blank=True, null=True)),
                 ("last_alive_at", models.DateTimeField(blank=True, null=True)),
                 ("cpu_milli", models.BigIntegerField(default=0)),
                 ("cpu_milli_used", models.BigIntegerField(default=0)),
