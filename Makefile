@@ -41,7 +41,7 @@ $(VENV)/bin/uv: $(VENV)/bin/python
 
 $(VENV)/.python: requirements-dev.txt pyproject.toml | $(VENV)/bin/uv
 	@$(VENV)/bin/uv pip install -q --python $(PY) --require-hashes --compile-bytecode -r requirements-dev.txt
-	@$(VENV)/bin/uv pip install -q --python $(PY) --no-deps --no-build-isolation -e .
+	@$(VENV)/bin/uv pip install -q --python $(PY) --no-deps --no-build-isolation --config-settings editable_mode=compat -e .
 	@touch $@
 
 $(VENV)/.packages: Makefile deploy/install-packages | $(VENV)/bin/python
