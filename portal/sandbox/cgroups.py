@@ -76,9 +76,14 @@ class NodeCgroup:
     def create(self, *, cpus: int | None, memory_mib: int) -> None:
         """Make the groups and set the node's limits (memory in MiB)."""
         for tree, path in zip(self.trees, self.paths, strict=True):
-            path.mkdir(exist_ok=True)
-            for file, value in _limits(tree, cpus=cpus, memory_bytes=memory_mib << 20).items():
-                (path / file).write_text(value)
+            try:
+                path.mkdir(exist_ok=True)
+                for file, value in _limits(tree, cpus=cpus, memory_bytes=memory_mib << 20).items():
+                    (path / file).write_text(value)
+            except OSError as error:
+                raise SandboxError(
+                    f"this machine does not let us make cgroups ({error}); use a whole machine"
+                ) from error
 
     def processes(self) -> list[int]:
         """Return the pids of every process in the node, its containers included."""

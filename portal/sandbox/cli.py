@@ -175,7 +175,7 @@ def build_parser() -> argparse.ArgumentParser:
     execute.add_argument("command", nargs=argparse.REMAINDER, help="the command (default: a shell)")
     load = _command(commands, "load-image", _load_image, "make an image present on all nodes")
     load.add_argument("archive", type=Path, nargs="?", help="image archive or root file system tar; none: tiny busybox")
-    load.add_argument("image", nargs="?", default="localhost/berth-sandbox/loaded:1", help="its name (%(default)s)")
+    load.add_argument("image", nargs="?", help="its name (default: the archive's own)")
     _command(commands, "destroy", _destroy, "remove all nodes and every file of the cluster")
     return parser
 

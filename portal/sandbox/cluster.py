@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from portal.sandbox import ipam, network
-from portal.sandbox.disk import check_place
+from portal.sandbox.disk import check_file_system, check_place
 from portal.sandbox.errors import SandboxError
 from portal.sandbox.gpus import new_gpus
 from portal.sandbox.images import RUN_FOLDER, ImageStore
@@ -74,7 +74,7 @@ class SandboxCluster:
         """Remove a node with everything it left, also a half-made one; nothing happens when there is none."""
         self._at(ipam.check_node_name(name)).remove()
 
-    def load_image(self, archive: Path, name: str) -> str:
+    def load_image(self, archive: Path, name: str | None = None) -> str:
         """Make an image present on all nodes, present and future; return its name."""
         with self._lock():
             self._prepare()
@@ -88,11 +88,12 @@ class SandboxCluster:
 
     def destroy(self) -> None:
         """Remove all nodes, the bridge and every file of the cluster."""
-        for folder in sorted(self._folder.glob("*")):
-            self._at(folder.name).remove()
-        network.remove(ipam.bridge_name(self.name))
-        for entry in _OWN_ENTRIES:
-            run(["rm", "-rf", "--one-file-system", str(self.state_dir / entry)], timeout_s=120)
+        with self._lock():
+            for folder in sorted(self._folder.glob("*")):
+                self._at(folder.name).remove()
+            network.remove(ipam.bridge_name(self.name))
+            for entry in _OWN_ENTRIES:
+                run(["rm", "-rf", "--one-file-system", str(self.state_dir / entry)], timeout_s=120)
         if self.state_dir.is_dir() and not any(self.state_dir.iterdir()):
             self.state_dir.rmdir()
 
@@ -109,6 +110,7 @@ class SandboxCluster:
     def _prepare(self) -> None:
         """Make what all nodes share: description, login key, image store, compiled parts, bridge."""
         self._folder.mkdir(parents=True, exist_ok=True)
+        check_file_system(self._folder)
         if saved_cluster(self.state_dir) is None:
             text = json.dumps({"name": self.name, "subnet": str(self.subnet)})
             write_atomic(self.state_dir / "cluster.json", text + "\n")

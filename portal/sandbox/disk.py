@@ -110,14 +110,19 @@ class NodeDisk:
             target.chmod(0o755)
 
     def write_gpus(self, present: list[Gpu], library_dir: str) -> None:
-        """Write the CDI file for the GPUs that are there; the node must be off."""
-        (self.etc / "cdi").mkdir(exist_ok=True)
-        write_atomic(self.etc / "cdi/nvidia.yaml", gpus.cdi_text(present, library_dir))
+        """Write the CDI file for the GPUs that are there, none without GPUs; the node must be off."""
+        file = self.etc / "cdi/nvidia.yaml"
+        file.parent.mkdir(exist_ok=True)
+        file.unlink(missing_ok=True)
+        if present:
+            write_atomic(file, gpus.cdi_text(present, library_dir))
 
-    def new_boot(self, *, host_memory_mib: int) -> None:
-        """Write what differs at each boot: boot id, memory figures, no busy GPU, no old event."""
+    def new_boot(self, *, host_memory_mib: int, cpus: int) -> None:
+        """Write what differs at each boot: boot id, memory and CPU figures, no busy GPU, no old event."""
         write_atomic(self.boot_id, f"{uuid.uuid4()}\n", mode=0o444)
         write_atomic(self.folder / "meminfo", meminfo(Path("/proc/meminfo").read_text(), host_memory_mib))
+        write_atomic(self.folder / "cpuinfo", cpuinfo(Path("/proc/cpuinfo").read_text(), cpus))
+        write_atomic(self.folder / "cpu_online", f"0-{cpus - 1}\n" if cpus > 1 else "0\n")
         (self.etc / "containers/containers.conf").write_text(containers_conf())
         shutil.rmtree(self.nvml / "busy", ignore_errors=True)
         (self.nvml / "events").write_text("")
@@ -194,6 +199,17 @@ def meminfo(machine: str, host_memory_mib: int) -> str:
     return "\n".join(lines) + "\n"
 
 
+def cpuinfo(machine: str, cpus: int) -> str:
+    """Return the text of /proc/cpuinfo for a node with this many CPUs, all like the machine's first."""
+    first = machine.split("\n\n", 1)[0].splitlines()
+    own = {"processor", "core id", "apicid", "initial apicid"}
+    blocks = []
+    for number in range(cpus):
+        lines = [f"{line.partition(':')[0]}: {number}" if line.partition("\t")[0] in own else line for line in first]
+        blocks.append("\n".join(lines) + "\n\n")
+    return "".join(blocks)
+
+
 def check_place(state_dir: Path) -> None:
     """Raise unless nodes can keep their disks in this folder."""
     text = str(state_dir)
@@ -201,3 +217,9 @@ def check_place(state_dir: Path) -> None:
         raise SandboxError(f"state folder {text!r}: overlay mounts allow no spaces, commas, colons or quotes in it")
     if any(state_dir.is_relative_to(top) for top in ("/usr", "/etc", "/var/lib/dpkg", "/var/lib/apt")):
         raise SandboxError(f"state folder {text}: not below /usr or /etc, which are the lower layer of every node")
+
+
+def check_file_system(folder: Path) -> None:
+    """Raise unless the folder's file system can carry a node's writable layer."""
+    if run(["stat", "-f", "-c", "%T", str(folder)]).strip() == "overlayfs":
+        raise SandboxError(f"{folder} lies in a container's own layer; put the state folder on a real disk or volume")

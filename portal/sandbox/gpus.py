@@ -58,15 +58,15 @@ def write_state(path: Path, keys: Mapping[str, str]) -> None:
     write_atomic(path, "".join(f"{key}={value}\n" for key, value in keys.items()))
 
 
-def changed(keys: Mapping[str, str], minor: int, values: Mapping[str, object]) -> dict[str, str]:
-    """Return the keys with one GPU's values set; None removes a value."""
+def changed(keys: Mapping[str, str], values: Mapping[str, object], *, prefix: str = "") -> dict[str, str]:
+    """Return the keys with values set under a prefix (`gpu3.`, or none for the driver); None removes a value."""
     result = dict(keys)
     for name, value in values.items():
         if "\n" in f"{name}{value}" or "=" in name:
-            raise SandboxError(f"GPU value {name!r}: no line breaks, no '=' in the name")
-        result.pop(f"gpu{minor}.{name}", None)
+            raise SandboxError(f"NVML value {name!r}: no line breaks, no '=' in the name")
+        result.pop(f"{prefix}{name}", None)
         if value is not None:
-            result[f"gpu{minor}.{name}"] = str(int(value) if isinstance(value, bool) else value)
+            result[f"{prefix}{name}"] = str(int(value) if isinstance(value, bool) else value)
     return result
 
 

@@ -1,5 +1,6 @@
 """The cluster's image store: one folder that every node reads, so that adding a node imports nothing."""
 
+import os
 import shutil
 import subprocess
 import tarfile
@@ -10,7 +11,9 @@ from portal.sandbox.errors import SandboxError
 from portal.sandbox.shell import require_tools, run
 
 MINI_IMAGE = "localhost/berth-sandbox/mini:1"
+UNNAMED_IMAGE = "localhost/berth-sandbox/loaded:1"
 RUN_FOLDER = "images-run"
+_SHORT = "/mnt"
 _APPLETS_IN_PLACE = {"busybox"}
 
 
@@ -25,15 +28,18 @@ class ImageStore:
         if not (self.folder / "overlay-images/images.lock").exists():
             self._podman(["images", "-q"])
 
-    def load(self, archive: Path, name: str) -> str:
-        """Add an image archive (docker or OCI) or a root file system tar under `name`; return the name."""
+    def load(self, archive: Path, name: str | None = None) -> str:
+        """Add an image archive (docker or OCI), by default under its own name, or a root file system tar."""
         if not archive.is_file():
             raise SandboxError(f"{archive}: no such image archive")
-        if is_image_archive(archive):
-            self._podman(["tag", loaded_name(self._podman(["load", "-q", "-i", str(archive)])), name])
-        else:
-            self._podman(["import", "-q", str(archive), name])
-        return name
+        if not is_image_archive(archive):
+            name = name or UNNAMED_IMAGE
+            self._podman(["import", "-q", "-", name], archive=archive)
+            return name
+        own_name = loaded_name(self._podman(["load", "-q"], archive=archive))
+        if name:
+            self._podman(["tag", own_name, name])
+        return name or own_name
 
     def names(self) -> list[str]:
         """Return the names of the images in the store."""
@@ -48,18 +54,24 @@ class ImageStore:
             archive = Path(scratch, "root.tar")
             write_mini_root(archive, Path(shutil.which("busybox") or "/bin/busybox"))
             settings = ["-c", 'CMD ["/bin/sh"]', "-c", "ENV PATH=/bin:/usr/bin"]
-            self._podman(["import", "-q", *settings, str(archive), MINI_IMAGE])
+            self._podman(["import", "-q", *settings, "-", MINI_IMAGE], archive=archive)
         return MINI_IMAGE
 
-    def _podman(self, arguments: list[str]) -> str:
-        """Run podman on the store in a mount namespace of its own: it leaves a bind mount on its store behind."""
-        scratch = self.folder.with_name(RUN_FOLDER)  # podman's database insists on the same folders each time
-        for folder in (self.folder, scratch):
-            folder.mkdir(parents=True, exist_ok=True)
-        own = ["--root", str(self.folder), "--runroot", str(scratch / "run"), "--tmpdir", str(scratch / "own")]
-        modes = ["--storage-driver", "overlay", "--cgroup-manager", "cgroupfs", "--events-backend", "none"]
-        private = ["unshare", "--mount", "--propagation", "private"]
-        return run([*private, "podman", *own, *modes, *arguments], timeout_s=600)
+    def _podman(self, arguments: list[str], *, archive: Path | None = None) -> str:
+        """Run podman on the store, `archive` as its input, in a mount namespace of its own.
+
+        Podman leaves a bind mount on its store behind, writes the store's path into its database and refuses paths of
+        more than 50 characters: hence the namespace, and a short name for the state folder inside it.
+        """
+        for name in (self.folder.name, RUN_FOLDER):
+            self.folder.with_name(name).mkdir(parents=True, exist_ok=True)
+        place = ["--root", f"{_SHORT}/{self.folder.name}", "--runroot", f"{_SHORT}/{RUN_FOLDER}/run"]
+        place += ["--tmpdir", f"{_SHORT}/{RUN_FOLDER}/own", "--storage-driver", "overlay"]
+        modes = ["--cgroup-manager", "cgroupfs", "--events-backend", "none"]
+        step = f'mount --bind "$1" {_SHORT} && shift && exec podman "$@"'
+        private = ["unshare", "--mount", "--propagation", "private", "sh", "-c", step, "sh", str(self.folder.parent)]
+        with (archive or Path(os.devnull)).open("rb") as given:
+            return run([*private, *place, *modes, *arguments], input_file=given, timeout_s=600)
 
 
 def is_image_archive(archive: Path) -> bool:

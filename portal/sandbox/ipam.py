@@ -67,7 +67,11 @@ def link_name(cluster: str, host: int) -> str:
     return f"{cluster}-n{host}"
 
 
-def mac_address(cluster: str, node: str) -> str:
-    """Return a locally administered MAC address that a node keeps over all its boots."""
-    digest = hashlib.sha256(f"{cluster}/{node}".encode()).digest()
-    return ":".join(f"{byte:02x}" for byte in (0x02, *digest[:5]))
+def mac_address(cluster: str, host: int) -> str:
+    """Return a locally administered MAC address.
+
+    It follows from the address, not from the node: a new node that gets the address of a removed one would otherwise
+    be unreachable until the neighbours' ARP entries have aged.
+    """
+    digest = hashlib.sha256(cluster.encode()).digest()
+    return ":".join(f"{byte:02x}" for byte in (0x02, *digest[:4], host))

@@ -16,7 +16,7 @@ from typing import Any
 from portal.sandbox import gpus, ipam, native, network
 from portal.sandbox.cgroups import NodeCgroup
 from portal.sandbox.disk import NodeDisk
-from portal.sandbox.errors import SandboxError
+from portal.sandbox.errors import DamagedStateError, SandboxError
 from portal.sandbox.images import ImageStore
 from portal.sandbox.shell import run, wait_until
 from portal.sandbox.state import Gpu, NodeSpec, load_spec, locked
@@ -54,7 +54,7 @@ class SandboxNode:
         """What the node was ordered as."""
         path = self.disk.folder / "node.json"
         if not path.exists():
-            raise SandboxError(f"there is no sandbox node {self.name!r}")
+            raise DamagedStateError(f"there is no sandbox node {self.name!r}")
         return load_spec(path)
 
     @property
@@ -76,6 +76,11 @@ class SandboxNode:
     def password(self) -> str:
         """The node's own root password, for tests of a password used once."""
         return self.disk.password.read_text().strip()
+
+    @property
+    def host_public_key(self) -> str:
+        """The node's host key as one OpenSSH line: type, key, comment."""
+        return self.disk.host_key.with_suffix(".pub").read_text().strip()
 
     @property
     def host_key_fingerprint(self) -> str:
@@ -159,7 +164,7 @@ class SandboxNode:
             gpus.write_state(self.disk.nvml_state, gpus.first_state(spec))
         present = [gpu for gpu in spec.gpus if not gpus.is_lost(self._nvml(), gpu.minor)]
         self.disk.write_gpus(present, library_dir)
-        self.disk.new_boot(host_memory_mib=spec.host_memory_mib)
+        self.disk.new_boot(host_memory_mib=spec.host_memory_mib, cpus=spec.cpus or os.cpu_count() or 1)
         self._cgroup.create(cpus=spec.cpus, memory_mib=spec.host_memory_mib)
         self._launch(present)
         pid = self._require_init()
@@ -167,7 +172,7 @@ class SandboxNode:
             self._link,
             bridge=ipam.bridge_name(self._cluster),
             pid=pid,
-            mac=ipam.mac_address(self._cluster, self.name),
+            mac=ipam.mac_address(self._cluster, spec.host),
             address=self.address,
             network=self._subnet,
         )
@@ -244,10 +249,15 @@ class SandboxNode:
     # ---- GPUs ----
 
     def set_gpu(self, gpu: int, **raw: object) -> None:
-        """Set raw values of the mock NVML for one GPU (see native/nvml.c); None removes a value."""
+        """Set raw values of the mock NVML for one GPU (see native/state.h); None removes a value."""
         self._check_gpu(gpu)
         with self._lock():
-            gpus.write_state(self.disk.nvml_state, gpus.changed(self._nvml(), gpu, raw))
+            gpus.write_state(self.disk.nvml_state, gpus.changed(self._nvml(), raw, prefix=f"gpu{gpu}."))
+
+    def set_driver(self, **raw: object) -> None:
+        """Set raw values of the whole mock driver, such as init_error=18 or driver="570.1"; None removes one."""
+        with self._lock():
+            gpus.write_state(self.disk.nvml_state, gpus.changed(self._nvml(), raw))
 
     def overheat(self, gpu: int, celsius: int) -> None:
         """Let a GPU report this temperature; from 89 °C on it throttles."""
@@ -321,7 +331,7 @@ class SandboxNode:
         step = 'mkdir -p "$(dirname "$1")" && cat > "$1" && chmod "$2" "$1"'
         self._must(["sh", "-c", step, "sh", path, f"{mode:o}"], input_text=text)
 
-    def load_image(self, archive: Path, name: str) -> str:
+    def load_image(self, archive: Path, name: str | None = None) -> str:
         """Make an image present on this node, and through the shared store on all others; return its name."""
         return ImageStore(self._state_dir / "images").load(archive, name)
 
@@ -335,9 +345,9 @@ class SandboxNode:
     def remove(self) -> None:
         """End the node and remove all of it, also when it was only half made."""
         with self._lock():
-            if (self.disk.folder / "node.json").exists():
+            try:
                 self._switch_off()
-            else:
+            except DamagedStateError:  # without its number the cable has no name; it goes with the node's processes
                 self._cgroup.kill()
                 self._cgroup.remove()
             if self.disk.folder.exists():

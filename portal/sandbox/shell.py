@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Sequence
+from typing import IO, Any
 
 from portal.sandbox.errors import SandboxError
 
@@ -40,11 +41,19 @@ def require_tools(names: Sequence[str] = tuple(TOOLS)) -> None:
         raise SandboxError(f"missing packages; run: apt-get install -y --no-install-recommends {packages}")
 
 
-def run(argv: Sequence[str], *, input_text: str | None = None, timeout_s: float = 30, check: bool = True) -> str:
+def run(
+    argv: Sequence[str],
+    *,
+    input_text: str | None = None,
+    input_file: IO[bytes] | None = None,
+    timeout_s: float = 30,
+    check: bool = True,
+) -> str:
     """Run a tool and return its standard output; raise SandboxError with its last words when it fails."""
     try:
-        done = subprocess.run(
-            argv, input=input_text, capture_output=True, text=True, errors="replace", timeout=timeout_s, check=False
+        given: dict[str, Any] = {"stdin": input_file} if input_file else {"input": input_text or ""}
+        done: subprocess.CompletedProcess[str] = subprocess.run(
+            argv, capture_output=True, text=True, errors="replace", timeout=timeout_s, check=False, **given
         )
     except FileNotFoundError as error:
         raise SandboxError(f"{argv[0]} is not installed") from error

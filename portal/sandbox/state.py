@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from portal.sandbox.errors import SandboxError
+from portal.sandbox.errors import DamagedStateError, SandboxError
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,9 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(path.read_text())
     except ValueError as error:
-        raise SandboxError(f"{path} is damaged; remove the node or the cluster and add it again") from error
+        raise DamagedStateError(f"{path} is damaged; remove the node or the cluster and add it again") from error
     if not isinstance(value, dict):
-        raise SandboxError(f"{path} is damaged: an object was expected")
+        raise DamagedStateError(f"{path} is damaged: an object was expected")
     return value
 
 
@@ -69,7 +69,7 @@ def load_spec(path: Path) -> NodeSpec:
         gpus = tuple(Gpu(**gpu) for gpu in value.pop("gpus"))
         return NodeSpec(gpus=gpus, **value)
     except (KeyError, TypeError) as error:
-        raise SandboxError(f"{path} is damaged; remove the node and add it again") from error
+        raise DamagedStateError(f"{path} is damaged; remove the node and add it again") from error
 
 
 @contextmanager

@@ -12,9 +12,10 @@ ENTER = HERE / "enter.sh"
 LIBRARY = "libnvidia-ml.so.1"
 _COMMON = ["gcc", "-O2", "-Wall", "-Wextra"]
 _SHARED = ["-shared", "-fPIC", "-fvisibility=hidden", f"-Wl,-soname,{LIBRARY}"]
+_NVML = ["state.c", "nvml.c", "nvml_health.c"]
 _TARGETS = {
-    LIBRARY: [*_SHARED, "nvml.c"],
-    "nvidia-smi": ["-static", "smi.c", "nvml.c"],
+    LIBRARY: [*_SHARED, *_NVML],
+    "nvidia-smi": ["-static", "smi.c", "smi_fields.c", *_NVML],
     "gpuhook": ["-static", "gpuhook.c"],
     "init": ["-static", "init.c"],
 }

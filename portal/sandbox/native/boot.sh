@@ -64,9 +64,10 @@ mkdir -p var/lib/sandbox-images
 mount --bind "$IMAGES_DIR" var/lib/sandbox-images
 mount -o remount,bind,ro var/lib/sandbox-images
 
-# What the kernel shows here belongs to the machine; the node has its own boot and its own memory.
+# What the kernel shows here belongs to the machine; the node has its own boot, memory and CPUs.
 mount --bind "$NODE_DIR/boot_id" proc/sys/kernel/random/boot_id
-mount --bind "$NODE_DIR/meminfo" proc/meminfo
+for f in meminfo cpuinfo; do mount --bind "$NODE_DIR/$f" "proc/$f"; done
+mount --bind "$NODE_DIR/cpu_online" sys/devices/system/cpu/online
 
 pivot_root . .old
 umount -l /.old
