@@ -53,12 +53,12 @@ class Attempt:
         """Put the spec on the disk and begin."""
         write_json(os.path.join(self._folder, "spec.json"), spec, durable=True)
         self._spec = spec
-        self.state.report("preparing", attempt=self.id, job=spec["job_id"], boot_id=clock.boot_id())
+        self.state.report("preparing", job=spec["job_id"], boot_id=clock.boot_id())
         self.begin()
 
     def bury(self, reason: str) -> None:
         """A stop for an attempt never seen: remember it, so that a late start is refused."""
-        self.state.report("cancelled", attempt=self.id, boot_id=clock.boot_id(), data={"reason": reason, "streams": {}})
+        self.state.report("cancelled", boot_id=clock.boot_id(), data={"reason": reason, "streams": {}})
 
     def begin(self) -> None:
         """Offer the spools and converge in a thread unless it has ended."""

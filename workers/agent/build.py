@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import hashlib
 import os
+import shutil
+import tempfile
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 
 import pynvml
@@ -14,8 +19,24 @@ _MAIN = b"import sys\nfrom workers.agent.main import main\nsys.exit(main())\n"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
-def build(folder: Path) -> tuple[Path, str]:
-    """Write `<version>.pyz` into `folder` and return (path, version); the same sources give the same version."""
+@dataclass(frozen=True)
+class Agent:
+    """A built agent."""
+
+    path: Path
+    version: str
+
+
+@functools.cache
+def built_agent() -> Agent:
+    """This process's agent, built once into a folder that goes with the process."""
+    folder = Path(tempfile.mkdtemp(prefix="berth-agent-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return build(folder)
+
+
+def build(folder: Path) -> Agent:
+    """Write `<version>.pyz` into `folder` and return it; the same sources give the same version."""
     members = _members()
     digest = hashlib.sha256()
     for name, data in members.items():
@@ -25,7 +46,7 @@ def build(folder: Path) -> tuple[Path, str]:
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
         _write(path, members)
-    return path, version
+    return Agent(path, version)
 
 
 def _members() -> dict[str, bytes]:

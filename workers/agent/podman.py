@@ -41,6 +41,7 @@ class Mounts(NamedTuple):
     outputs: str
     env_file: str
     pid_file: str
+    id_file: str
     conmon: str
 
 
@@ -172,7 +173,15 @@ class Podman:
         options += [f"--cap-drop={name}" for name in _DROPPED_CAPABILITIES]
         memory = f"{spec['memory_mib']}m"
         options += [f"--cpus={spec['cpus']:g}", f"--memory={memory}", f"--memory-swap={memory}"]
-        options += [f"--shm-size={spec['shm_mib']}m", "--pidfile", mounts.pid_file, "--env-file", mounts.env_file]
+        options += [
+            f"--shm-size={spec['shm_mib']}m",
+            "--pidfile",
+            mounts.pid_file,
+            "--cidfile",
+            mounts.id_file,
+            "--env-file",
+            mounts.env_file,
+        ]
         options += [f"--device=nvidia.com/gpu={uuid}" for uuid in spec["gpus"]]
         options += [f"--volume={mounts.inputs}:/berth/in:ro", f"--volume={mounts.outputs}:/berth/out"]
         for name in secrets:

@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
 from workers.agent.container import RUNTIME_TIMEOUT_S, ContainerCalls
 from workers.agent.failpoints import Failpoints
-from workers.agent.files import write_atomic
+from workers.agent.files import read_text, write_atomic
 from workers.agent.inputs import place_inputs
 from workers.agent.paths import Paths
 from workers.agent.podman import (
@@ -24,7 +24,7 @@ from workers.agent.podman import (
     secret_name,
     split_environment,
 )
-from workers.agent.process import Outcome, Running, Wake
+from workers.agent.process import Command, Outcome, Running, Wake
 from workers.agent.record import Record
 from workers.agent.state import AttemptState
 
@@ -69,7 +69,7 @@ class Start:
         self._state = state
         self._wake = wake
         self._calls = ContainerCalls(node.runtime, attempt, folder, state, wake)
-        self.mounts = Mounts(*(os.path.join(folder, name) for name in ("in", "out", "env", "pid", "conmon")))
+        self.mounts = Mounts(*(os.path.join(folder, name) for name in ("in", "out", "env", "pid", "id", "conmon")))
 
     def prepare(self, fifo: str) -> None:
         """Lay out the attempt's folders and files; raises StartError."""
@@ -98,15 +98,15 @@ class Start:
         parked = self._node.failpoints.armed("after_create", self._attempt)
         make = self._node.runtime.create if parked else self._node.runtime.start
         command = make(self._spec, self.mounts, secrets, self._node.record.epoch)
-        outcome = self._calls.command(command, "start")
+        outcome = self._make(command)
         if image_absent(outcome):
             self._pull()
-            outcome = self._calls.command(command, "start")
+            outcome = self._make(command)
         if name_taken(outcome):
             return self._settle_earlier_start()
         if outcome.rc != 0:
             self._give_up(outcome)
-        container = outcome.stdout.strip().splitlines()[-1]
+        container = read_text(self.mounts.id_file).strip()
         self._node.record.journal("create", self._attempt, container)
         if parked:
             self._state.report("created", data={"container_id": container}, container_id=container)
@@ -114,6 +114,11 @@ class Start:
             return self._start_created()
         self._state.update(container_id=container)
         return None
+
+    def _make(self, command: Command) -> Outcome:
+        if os.path.exists(self.mounts.id_file):
+            os.unlink(self.mounts.id_file)  # podman refuses to write over it
+        return self._calls.command(command, "start")
 
     def _settle_earlier_start(self) -> Optional[Container]:
         """What became of a start that a killed agent left behind: a started container, or None."""

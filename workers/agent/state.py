@@ -17,6 +17,7 @@ class AttemptState:
     """Every change is on disk before anyone hears of it; thread-safe."""
 
     def __init__(self, folder: str, announce: Callable[[Dict[str, Any]], None]) -> None:
+        self._attempt = os.path.basename(folder)
         self._path = os.path.join(folder, "state.json")
         self._announce = announce
         self._lock = threading.RLock()
@@ -52,7 +53,7 @@ class AttemptState:
         with self._lock:
             now = clock.now()
             seq = (self["seq"] or 0) + 1
-            status = {"type": "status", "attempt": self["attempt"], "seq": seq, "state": state}
+            status = {"type": "status", "attempt": self._attempt, "seq": seq, "state": state}
             status.update(at_mono_ns=now["mono_ns"], at_utc_ns=now["utc_ns"], boot_id=now["boot_id"])
             status.update(data or {})
             # Progress replaces progress: a long pull must not grow the record.

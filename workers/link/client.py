@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import secrets
 import threading
@@ -23,8 +24,10 @@ _ATTACH_S = 30.0
 _STATUS_MEMBERS = frozenset({"type", "attempt", "seq", "state", "at_mono_ns", "at_utc_ns", "boot_id"})
 
 
-class LinkClosedError(Exception):
-    """The link is not open, so nothing can be sent on it."""
+class LinkClosedError(SshError):
+    """The link is not open, so nothing can be sent on it: send it on the next one."""
+
+    code = "link_closed"
 
 
 class AgentLink:
@@ -71,7 +74,7 @@ class AgentLink:
             self._serve()
         except SshError as error:
             self._note(f"{error.code}: {error}")
-        except (wire.WireError, LinkClosedError) as error:
+        except wire.WireError as error:
             self._note(str(error))
         except Exception as error:
             log.exception("a link's handler failed")
@@ -91,8 +94,19 @@ class AgentLink:
         self._say({"type": "op", **members})
 
     def ack(self, attempt_id: UUID, stream: int, offset: int) -> None:
-        """Tell the agent that the bytes below `offset` are durable; raises LinkClosedError."""
-        self._say({"type": "ack", "attempt": str(attempt_id), "stream": stream, "offset": offset})
+        """Tell the agent that the bytes below `offset` are durable; needless, so harmless, on a closed link."""
+        with contextlib.suppress(LinkClosedError):
+            self._say({"type": "ack", "attempt": str(attempt_id), "stream": stream, "offset": offset})
+
+    def ack_status(self, attempt_id: UUID, seq: int) -> None:
+        """Tell the agent that the statuses up to `seq` are durable, after on_status said False."""
+        with contextlib.suppress(LinkClosedError):
+            self._say({"type": "status_ack", "attempt": str(attempt_id), "seq": seq})
+
+    def ack_op(self, op_id: str) -> None:
+        """Tell the agent that a result is durable, after on_result said False."""
+        with contextlib.suppress(LinkClosedError):
+            self._say({"type": "op_ack", "id": op_id})
 
     def close(self) -> None:
         """End the link; run() returns soon after."""
@@ -188,9 +202,9 @@ class AgentLink:
             attempts=tuple(attempts),
             **_clocks(message),
         )
+        self._open.set()  # operations may go out from now on, also from within on_hello
         acked = self._handler.on_hello(hello)
         offsets = {attempt: {str(n): offset for n, offset in streams.items()} for attempt, streams in acked.items()}
-        self._open.set()
         self._say({"type": "acked", "offsets": offsets})
         self._say({"type": "credit", "bytes": WINDOW_BYTES})
 
@@ -204,7 +218,7 @@ class AgentLink:
             data=wire.member(message, "data", dict),
         )
         if self._handler.on_result(result):
-            self._say({"type": "op_ack", "id": result.id})
+            self.ack_op(result.id)
 
     def _on_status(self, message: wire.Message) -> None:
         attempt = _attempt(message)
@@ -218,7 +232,7 @@ class AgentLink:
             data={name: value for name, value in message.items() if name not in _STATUS_MEMBERS},
         )
         if self._handler.on_status(status):
-            self._say({"type": "status_ack", "attempt": str(attempt), "seq": status.seq})
+            self.ack_status(attempt, status.seq)
 
     def _on_samples(self, message: wire.Message) -> None:
         gpus = wire.member(message, "gpus", list)
