@@ -13,7 +13,7 @@ CODE := $(wildcard portal apps workers cli tests benchmarks manage.py)
 SHIPPED := $(wildcard portal apps workers cli)
 PYTEST := $(PY) -m pytest $(ARGS)
 # Checks need settings but no server: they get a data folder of their own.
-DRY := BERTH_DATA_DIR=.berth/check $(PY) -W ignore::RuntimeWarning manage.py
+DRY := BERTH_DATA_DIR=.berth/check BERTH_PUBLIC_URL=https://berth.example.org $(PY) -W ignore::RuntimeWarning manage.py
 
 .PHONY: help install lock check format test test-unit test-integration test-nodes test-journeys demo up kill-matrix bench clean
 
@@ -93,5 +93,6 @@ bench: install ## One measurement: make bench NAME=start_latency ARGS=…
 	$(PY) -m benchmarks.$(NAME) $(ARGS)
 
 clean: ## Remove caches and test data; keeps .venv and the installation's data
+	@if [ -x $(PY) ]; then BERTH_DATA_DIR=.berth/test $(PY) -m portal.embedded stop >/dev/null; fi
 	rm -rf .berth/test .berth/check .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist *.egg-info
 	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +

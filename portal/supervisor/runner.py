@@ -127,7 +127,7 @@ class Runner:
         try:
             while not self._stopping:
                 ready_seconds = self._run_once(log)
-                if self._stopping or self._state in (State.DONE, State.FAILED):
+                if self._is_over():
                     break
                 if self._take_restart():
                     failures = 0
@@ -138,6 +138,9 @@ class Runner:
             log.close()
             if self._state not in (State.DONE, State.FAILED):
                 self.set_state(State.STOPPED)
+
+    def _is_over(self) -> bool:
+        return self._stopping or self._state in (State.DONE, State.FAILED)
 
     def _run_once(self, log: RotatingLog) -> float:
         """Start it and stay with it until it ends; return for how many seconds it was ready."""

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 import redis
 from channels_redis.core import RedisChannelLayer
-from kombu import Connection
+from kombu.connection import Connection
 
 from portal import embedded
 from portal.embedded import binaries, external, identity, launch, layout, locks, postgres, redis_server
