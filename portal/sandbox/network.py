@@ -46,6 +46,7 @@ def attach(link: str, *, bridge: str, pid: int, mac: str, address: str, network:
     """Plug a node in: `eth0` inside the network namespace of `pid`, the other end on the bridge."""
     run(["ip", "link", "add", link, "type", "veth", "peer", "name", "eth0", "address", mac, "netns", str(pid)])
     run(["ip", "link", "set", link, "master", bridge, "up"])
+    run(["ip", "neigh", "flush", "to", address, "dev", bridge])  # what answered there before may be gone
     inside = [
         "link set lo up",
         f"addr add {address}/{network.prefixlen} dev eth0",
