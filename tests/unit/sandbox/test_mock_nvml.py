@@ -89,7 +89,8 @@ def test_values_of_the_state_file_are_reported(driver: Driver) -> None:
     driver.set("gpu2.", temp=71, util_gpu=42, power_mw=123456, ecc_dbe_vol=3, nvlink_down="1,17", procs="77:1048576")
     assert driver.python(
         "[n.nvmlDeviceGetTemperature(h(2), 0), n.nvmlDeviceGetUtilizationRates(h(2)).gpu,"
-        " n.nvmlDeviceGetPowerUsage(h(2)), n.nvmlDeviceGetTotalEccErrors(h(2), 1, 0), [n.nvmlDeviceGetNvLinkState(h(2), i) for i in (0, 1, 7, 17)],"
+        " n.nvmlDeviceGetPowerUsage(h(2)), n.nvmlDeviceGetTotalEccErrors(h(2), 1, 0),"
+        " [n.nvmlDeviceGetNvLinkState(h(2), i) for i in (0, 1, 7, 17)],"
         " [(p.pid, p.usedGpuMemory) for p in n.nvmlDeviceGetComputeRunningProcesses(h(2))],"
         " n.nvmlDeviceGetMemoryInfo(h(2)).used, n.nvmlDeviceGetMemoryInfo(h(2), n.nvmlMemory_v2).total]"
     ) == [71, 42, 123456, 3, [1, 0, 1, 0], [[77, 1 << 20]], 1 << 20, 81559 << 20]
