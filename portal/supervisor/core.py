@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from portal.embedded.locks import FileLock
-from portal.env import Env, make_dir
+from portal.env import Env, load, make_dir
 from portal.supervisor import orphans
 from portal.supervisor.control import ControlServer
 from portal.supervisor.logfile import tail
@@ -175,9 +175,7 @@ class Supervisor:
 
 def _environ(env: Env) -> Mapping[str, str]:
     """Return the children's environment; embedded servers' passwords are not in it, they read them from files."""
-    kept = {name: value for name, value in os.environ.items() if name not in UNWANTED}
-    return {
-        **kept,
+    ours = {
         "PYTHONUNBUFFERED": "1",
         "DJANGO_SETTINGS_MODULE": "portal.settings",
         "BERTH_DATA_DIR": str(env.data_dir),
@@ -187,3 +185,12 @@ def _environ(env: Env) -> Mapping[str, str]:
         "BERTH_SMTP_HOST": env.smtp_host,
         "BERTH_SMTP_PORT": str(env.smtp_port),
     }
+    kept = {name: value for name, value in os.environ.items() if name not in UNWANTED}
+    environ = {**kept, **ours}
+    # Addresses with passwords are handed on only where the children would not find the same ones by themselves.
+    seen = load(environ)
+    if seen.database_url != env.database_url:
+        environ["DATABASE_URL"] = env.database_url
+    if seen.redis_url != env.redis_url:
+        environ["REDIS_URL"] = env.redis_url
+    return environ

@@ -6,7 +6,7 @@ import shutil
 import signal
 import stat
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
@@ -22,18 +22,13 @@ from portal.embedded.__main__ import main as run_embedded
 from portal.embedded.external import check_postgres, check_redis, with_database_name
 from portal.env import Env, load
 
-
-def own_folder(name: str) -> Path:
-    """Return a folder that the server user may enter (pytest's own are closed to all but their owner)."""
-    folder = Path(os.environ["BERTH_DATA_DIR"]).parent / name
-    folder.mkdir(parents=True)
-    return folder
+FolderMaker = Callable[[str], Path]
 
 
 @pytest.fixture(scope="module")
-def env(request: pytest.FixtureRequest) -> Iterator[Env]:
+def env(open_folder: FolderMaker) -> Iterator[Env]:
     """One installation for this module; tests leave it in any state."""
-    found = load({"BERTH_DATA_DIR": str(own_folder("servers"))})
+    found = load({"BERTH_DATA_DIR": str(open_folder("servers"))})
     yield found
     embedded.stop(found)
     shutil.rmtree(found.data_dir)
@@ -156,8 +151,8 @@ async def test_every_client_takes_its_address(servers: embedded.Servers) -> None
     await channel_layer.close_pools()
 
 
-def test_an_interrupted_creation_starts_over() -> None:
-    env = load({"BERTH_DATA_DIR": str(own_folder("interrupted"))})
+def test_an_interrupted_creation_starts_over(open_folder: FolderMaker) -> None:
+    env = load({"BERTH_DATA_DIR": str(open_folder("interrupted"))})
     staging = env.data_dir / "postgres.new"
     staging.mkdir()
     (staging / "PG_VERSION").write_text("18\n")
@@ -183,8 +178,8 @@ def test_data_of_another_major_release_is_refused(env: Env, servers: embedded.Se
     assert embedded.start(env, embedded.TESTS) == servers
 
 
-def test_production_databases_cannot_be_created_and_are_synced() -> None:
-    env = load({"BERTH_DATA_DIR": str(own_folder("production"))})
+def test_production_databases_cannot_be_created_and_are_synced(open_folder: FolderMaker) -> None:
+    env = load({"BERTH_DATA_DIR": str(open_folder("production"))})
     try:
         servers = embedded.start(env)
         with psycopg.connect(servers.database_url, autocommit=True) as connection:
@@ -199,8 +194,8 @@ def test_production_databases_cannot_be_created_and_are_synced() -> None:
         embedded.stop(env)
 
 
-def test_a_long_path_moves_only_the_sockets() -> None:
-    env = load({"BERTH_DATA_DIR": str(own_folder("l" * 60) / ("o" * 60))})
+def test_a_long_path_moves_only_the_sockets(open_folder: FolderMaker) -> None:
+    env = load({"BERTH_DATA_DIR": str(open_folder("l" * 60) / ("o" * 60))})
     place = layout.find(env)
     try:
         servers = embedded.start(env, embedded.TESTS)
@@ -281,11 +276,13 @@ def test_root_runs_the_servers_as_a_system_user(env: Env, servers: embedded.Serv
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has to switch users")
-def test_closed_parents_stay_closed_and_data_and_programs_go_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closed_parents_stay_closed_and_data_and_programs_go_elsewhere(
+    open_folder: FolderMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As with a repository and a virtual environment under /root."""
-    closed = own_folder("closed")
+    closed = open_folder("closed")
     closed.chmod(0o700)
-    state_root = own_folder("state")
+    state_root = open_folder("state")
     monkeypatch.setattr(layout, "STATE_ROOT", state_root)
     monkeypatch.setattr(binaries, "STATE_ROOT", state_root)
     monkeypatch.setattr(identity.ServerUser, "can_run", lambda _self, program: state_root in program.parents)
@@ -348,8 +345,12 @@ def as_nobody(data_dir: Path, *arguments: str) -> tuple[int, str]:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_an_ordinary_user_needs_nothing_of_root() -> None:
-    folder = own_folder("nobody")
+def test_an_ordinary_user_needs_nothing_of_root(open_folder: FolderMaker) -> None:
+    user = identity.known_server_user("nobody")
+    assert user is not None
+    if not user.can_run(binaries.postgres_bin(None) / "postgres"):
+        pytest.skip("the virtual environment lies where another user may not go")
+    folder = open_folder("nobody")
     shutil.chown(folder, "nobody")
     data = folder / "data"
     try:

@@ -34,9 +34,9 @@ def env(tmp_path: Path) -> Env:
 
 
 @pytest.fixture
-def server_env() -> Env:
+def server_env(open_folder: Callable[[str], Path]) -> Env:
     """A data folder that the servers' user may enter."""
-    return load({"BERTH_DATA_DIR": str(Path(os.environ["BERTH_DATA_DIR"]).parent / f"sup-{time.monotonic_ns()}")})
+    return load({"BERTH_DATA_DIR": str(open_folder("sup") / "data")})
 
 
 def python(name: str, code: str, **options: object) -> ProcessSpec:
@@ -235,6 +235,21 @@ def test_output_is_kept_whole(env: Env) -> None:
         pass
     data = (env.logs_dir / "loud.log").read_bytes()
     assert data == b"\x00\xff" * 500_000 + b"end\n"
+
+
+def test_children_get_the_addresses_of_their_own_installation(env: Env, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = python(
+        "shown", "import os; print(os.environ.get('DATABASE_URL'), os.environ['BERTH_DATA_DIR'])", oneshot=True
+    )
+    monkeypatch.setenv("DATABASE_URL", "postgresql://u:p@elsewhere/x")
+    with Supervisor(env, [shown]):
+        pass
+    with Supervisor(env.with_changes(database_url="postgresql://u:p@elsewhere/x"), [shown]):
+        pass
+    with Supervisor(env.with_changes(database_url="postgresql://u:p@here/x"), [shown]):
+        pass
+    urls = ["", "postgresql://u:p@elsewhere/x", "postgresql://u:p@here/x"]
+    assert log_of(env, "shown").splitlines() == [f"{url} {env.data_dir}" for url in urls]
 
 
 def test_a_second_supervisor_says_so(env: Env) -> None:
