@@ -1,9 +1,12 @@
 """Django's settings for Berth, all from `portal.env`; a demo and a production run differ in values only."""
 
+import datetime as dt
 import sys
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
+
+import structlog
 
 from portal import embedded
 from portal.env import load
@@ -88,6 +91,7 @@ TEMPLATES: list[dict[str, Any]] = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "django.template.context_processors.i18n",
+                "apps.console.frame.frame",
             ]
         },
     }
@@ -114,6 +118,14 @@ def _database(url: str) -> dict[str, Any]:
 
 DATABASES = {"default": _database(SERVERS.database_url)}
 
+CACHES = {
+    "default": {
+        "BACKEND": "django.core.cache.backends.redis.RedisCache",
+        "LOCATION": SERVERS.redis_url,
+        "KEY_PREFIX": "berth",
+        "OPTIONS": {"socket_timeout": 2, "socket_connect_timeout": 2},
+    }
+}
 CHANNEL_LAYERS = {
     "default": {
         "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
@@ -144,6 +156,7 @@ AXES_COOLOFF_TIME = 0.25  # hours
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_ENABLE_ADMIN = False
 AXES_VERBOSE = False
+AXES_LOCKOUT_CALLABLE = "apps.accounts.requests.lockout_answer"
 LOGIN_URL = "/sign-in"
 LOGIN_REDIRECT_URL = "/"
 
@@ -201,21 +214,48 @@ DEFAULT_FROM_EMAIL = ENV.mail_from
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
-        "rest_framework_simplejwt.authentication.JWTAuthentication",
+        "apps.accounts.authentication.Bearer",
         "rest_framework.authentication.SessionAuthentication",
     ],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_METADATA_CLASS": None,
+    "DEFAULT_THROTTLE_CLASSES": ["apps.core.rest.throttles.PerUser"],
+    "DEFAULT_THROTTLE_RATES": {"user": "3000/min", "auth": "120/min"},
+    "NUM_PROXIES": 0,  # uvicorn has put the address that may be believed into REMOTE_ADDR
     "EXCEPTION_HANDLER": "portal.api_errors.problem_details",
+}
+SIMPLE_JWT = {
+    "ACCESS_TOKEN_LIFETIME": dt.timedelta(minutes=10),
+    "REFRESH_TOKEN_LIFETIME": dt.timedelta(days=7),
+    "ALGORITHM": "EdDSA",  # the key stands in apps.accounts.tokens
+    "SIGNING_KEY": "",
 }
 SPECTACULAR_SETTINGS = {
     "TITLE": "Berth",
+    "DESCRIPTION": "Training jobs on your own GPU nodes.",
     "VERSION": "1",
     "OAS_VERSION": "3.1.0",
     "SERVE_INCLUDE_SCHEMA": False,
     "SCHEMA_PATH_PREFIX": "/api/v1",
+    "ENUM_NAME_OVERRIDES": {
+        "JobState": "apps.workloads.choices.JobState",
+        "JobResult": "apps.workloads.choices.JobResult",
+        "AttemptState": "apps.workloads.choices.AttemptState",
+        "PendingReason": "apps.workloads.choices.PendingReason",
+        "EndReason": "apps.workloads.choices.EndReason",
+        "ShownState": "apps.workloads.api.serializers.SHOWN_STATES",
+        "NodeState": "apps.fleet.choices.NodeState",
+        "GpuHealth": "apps.fleet.choices.GpuHealth",
+        "Role": "apps.tenants.choices.Role",
+        "Resource": "apps.tenants.choices.Resource",
+    },
+    "POSTPROCESSING_HOOKS": [
+        "drf_spectacular.hooks.postprocess_schema_enums",
+        "apps.core.rest.openapi.add_problems",
+    ],
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "REDOC_DIST": "SIDECAR",
@@ -229,6 +269,17 @@ LOGGING: dict[str, Any] = {
     "root": {"handlers": ["console"], "level": "INFO"},
     "loggers": {"paramiko": {"level": "WARNING"}, "axes": {"level": "WARNING"}, "httpx": {"level": "WARNING"}},
 }
+
+structlog.configure(
+    processors=[
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.processors.format_exc_info,  # never with local variables: they hold secrets
+        structlog.processors.KeyValueRenderer(key_order=["event"]),
+    ],
+    logger_factory=structlog.stdlib.LoggerFactory(),
+    cache_logger_on_first_use=True,
+)
 
 if "pytest" in sys.modules:
     PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # argon2 would cost 0.1 s per test user

@@ -40,6 +40,13 @@ def tenants_of(actor: Actor) -> list[TenantRef]:
     return tenant_refs(list(actor.tenant_grants))
 
 
+def memberships_of(user: User) -> list[tuple[TenantRef, str]]:
+    """Returns the person's tenants with his role in each, by the tenant's name."""
+    with system_scope():
+        roles = dict(Membership.objects.filter(user=user).values_list("tenant_id", "role"))
+    return [(tenant, roles[tenant.id]) for tenant in tenant_refs(list(roles))]
+
+
 def mail_recipient(*, tenant_id: uuid.UUID, user_id: uuid.UUID) -> tuple[str, str] | None:
     """Returns (address, language) of an active member, inside the caller's scope; None when he has left."""
     row = (

@@ -25,6 +25,7 @@ class StreamInfo:
     """What stands of a stream: `length` bytes; `complete` once nothing more will come."""
 
     attempt_id: uuid.UUID
+    attempt_no: int
     stream: int
     length: int
     sha256: str
@@ -44,7 +45,7 @@ def stream_info(
             raise NotFound("The job has no such attempt yet.")
         row = ByteStream.objects.filter(attempt=attempt, stream=stream).first()
         return StreamInfo(
-            attempt_id=attempt.id, stream=stream, length=row.length if row else 0, sha256=row.sha256 if row else "",
+            attempt_id=attempt.id, attempt_no=attempt.no, stream=stream, length=row.length if row else 0, sha256=row.sha256 if row else "",
             truncated=bool(row and row.truncated), complete=attempt.state == AttemptState.ENDED,
         )  # fmt: skip
 
