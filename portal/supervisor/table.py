@@ -106,9 +106,7 @@ def web_process(env: Env) -> ProcessSpec:
     arguments = ["--host", env.http_host, "--port", str(env.http_port)]
     arguments += ["--lifespan", "off", "--timeout-graceful-shutdown", "5", "--no-server-header"]
     argv = _python("-m", "uvicorn", "portal.asgi:application", *arguments)
-    return ProcessSpec(
-        "web", argv, alongside=True, probe=functools.partial(check_web, env), start_seconds=START_SECONDS
-    )
+    return ProcessSpec("web", argv, probe=functools.partial(check_web, env), start_seconds=START_SECONDS)
 
 
 def worker(name: str, queues: str, *, threads: int) -> ProcessSpec:

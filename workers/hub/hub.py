@@ -5,6 +5,7 @@ import secrets
 import threading
 import time
 import uuid
+from collections.abc import Callable
 
 import structlog
 
@@ -36,8 +37,6 @@ class Hub:
 
     def start(self) -> None:
         """Begins to own links; what an earlier process of this name held is free at once."""
-        with borrowed_connection():
-            links_release_of(name=self.name)
         for target in (self._keep_links, self._keep_flushed):
             thread = threading.Thread(target=target, name=f"hub{target.__name__}", daemon=True)
             thread.start()
@@ -73,6 +72,7 @@ class Hub:
 
     def _keep_links(self) -> None:
         next_alive = 0.0
+        self._until_done(lambda: links_release_of(name=self.name))
         while not self._stopping.is_set():
             try:
                 with borrowed_connection():
@@ -84,6 +84,16 @@ class Hub:
                 log.warning("hub.waits", error=f"{type(error).__name__}: {error}")
             self._wake.wait(TICK_S)
             self._wake.clear()
+
+    def _until_done(self, act: Callable[[], None]) -> None:
+        """Repeats until the database takes it."""
+        while not self._stopping.is_set():
+            try:
+                with borrowed_connection():
+                    return act()
+            except Exception as error:
+                log.warning("hub.waits", error=f"{type(error).__name__}: {error}")
+                self._stopping.wait(TICK_S)
 
     def _tick(self) -> None:
         sessions = {s.node_id: s for s in self._all()}

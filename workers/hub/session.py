@@ -26,7 +26,7 @@ from workers.db import borrowed_connection
 from workers.hub.reports import Reports
 from workers.link import AgentLink
 from workers.link.types import Hello, Op
-from workers.nodeops import NodeOpError, install_agent, install_public_key, preflight, put_file
+from workers.nodeops import NodeOpError, forget_links, install_agent, install_public_key, preflight, put_file
 from workers.ssh import HostKey, SshError, SshTarget, Transport, connect
 
 log = structlog.get_logger(__name__)
@@ -52,6 +52,8 @@ class NodeSession(Reports):
         self._link: AgentLink | None = None
         self._transport: Transport | None = None
         self._closing = ""
+        self._greeted = False
+        self._closed_because = ""
         self._thread = threading.Thread(target=self._run, name=f"node-{grant.name}", daemon=True)
 
     # -- the hub's side ------------------------------------------------------------------------------------------
@@ -152,6 +154,8 @@ class NodeSession(Reports):
         self._link = link
         if not self._closing:
             link.run()
+        if not self._greeted and not self._closing:
+            raise NodeOpError("no_agent", self._closed_because)
 
     def _connect(self) -> Transport:
         grant = self._grant
@@ -186,12 +190,19 @@ class NodeSession(Reports):
         if not clean:
             titles = "; ".join(row["title"] for row in rows if not row["ok"])
             raise PreflightFailed(f"preflight found: {titles}")
+        forget_links(transport)
 
     def on_hello(self, hello: Hello) -> dict[str, dict[int, int]]:
         """Answers the hello, then sends what waits, from another thread so that the reader goes on."""
         durable = super().on_hello(hello)
+        self._greeted = True
         threading.Thread(target=self.after_hello, name=f"waiting-{self.name}", daemon=True).start()
         return {attempt: dict(streams) for attempt, streams in durable.items()}
+
+    def on_closed(self, reason: str) -> None:
+        """Remembers why the link ended."""
+        self._closed_because = reason
+        super().on_closed(reason)
 
 
 def _put_files(transport: Transport, claim: OperationClaim) -> None:
