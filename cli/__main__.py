@@ -1,0 +1,5 @@
+"""Lets `python -m cli` be `berth`."""
+
+from cli.main import main
+
+main()
