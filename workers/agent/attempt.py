@@ -15,6 +15,7 @@ from workers.agent import clock
 from workers.agent.container import ContainerCalls, signal_name
 from workers.agent.files import read_json, read_text, write_json
 from workers.agent.kill import KillLadder
+from workers.agent.oom import killed_for_memory
 from workers.agent.outputs import spool_outputs
 from workers.agent.podman import Container
 from workers.agent.process import ProcessId, Wake
@@ -183,7 +184,8 @@ class Attempt:
         by_runtime = started + max(0, finished - begun) if begun and finished else now
         ended = min(now, by_runtime, seen_ns if seen_ns is not None else now)
         self._node.record.journal("exit", self.id, found.id, exit_code=found.exit_code, ended_mono_ns=ended)
-        exit_ = {"exit_code": found.exit_code, "oom": found.oom, "ended_mono_ns": ended}
+        oom = found.oom or (found.exit_code != 0 and killed_for_memory(found.id))
+        exit_ = {"exit_code": found.exit_code, "oom": oom, "ended_mono_ns": ended}
         exit_.update(ended_utc_ns=time.time_ns() - (now - ended), ran_ns=ended - started)
         self.state.update(exit=exit_, durable=True)
 

@@ -84,6 +84,9 @@ class Daemon:
                 session = Session(fds[0], fds[1], connection, lambda: iter(self._operations.streams()))
                 session.open(wire.marker(str(request.get("nonce")), self._version))
                 session.run(self._on_message)
+                with self._order:
+                    if self._session is session:
+                        self._session = None
                 return
             for fd in fds:
                 os.close(fd)

@@ -39,6 +39,7 @@ class Operations:
         self._node = node
         self._monitor = monitor
         self._lock = threading.Lock()
+        # Replaced, never changed: the link's writer reads it while others hold the lock and wait for the writer.
         self._attempts: Dict[str, Attempt] = {}
         self._table: Dict[str, Callable[[Args, float], Dict[str, Any]]] = {
             "noop": lambda args, deadline_s: {},
@@ -52,20 +53,17 @@ class Operations:
 
     def recover(self) -> None:
         """Go on with everything that the record knows."""
-        for name in self._node.record.attempt_ids():
-            self._attempts[name] = Attempt(self._node, name)
+        self._attempts = {name: Attempt(self._node, name) for name in self._node.record.attempt_ids()}
         for attempt in self.attempts():
             attempt.begin()
 
     def attempts(self) -> List[Attempt]:
         """Every attempt on record."""
-        with self._lock:
-            return list(self._attempts.values())
+        return list(self._attempts.values())
 
     def attempt(self, name: str) -> Optional[Attempt]:
         """An attempt on record."""
-        with self._lock:
-            return self._attempts.get(name)
+        return self._attempts.get(name)
 
     def streams(self) -> List[Tuple[str, int, Spool]]:
         """Every stream on this node: (attempt, stream, spool)."""
@@ -96,7 +94,7 @@ class Operations:
                     raise RefusedError("removed", "this attempt has ended and was removed")
                 attempt = Attempt(self._node, name)
                 attempt.accept(spec)
-                self._attempts[name] = attempt
+                self._attempts = {**self._attempts, name: attempt}
         if attempt.state["job"] is None:
             raise RefusedError("cancelled", "a stop came before the start")
         return {"accepted": True, "state": attempt.state["state"]}
@@ -114,7 +112,7 @@ class Operations:
                     return {"accepted": True, "state": "removed"}
                 attempt = Attempt(self._node, name)
                 attempt.bury(reason)
-                self._attempts[name] = attempt
+                self._attempts = {**self._attempts, name: attempt}
         if not attempt.state.ended:
             attempt.stop(grace_s, reason)
         return {"accepted": True, "state": attempt.state["state"]}
@@ -129,13 +127,14 @@ class Operations:
         if not attempt.acknowledged():
             raise RefusedError("not_acknowledged", "the portal has not acknowledged its statuses and bytes")
         with self._lock:
-            if self._attempts.pop(name, None) is None:
+            if name not in self._attempts:
                 return {"removed": True}  # another operation is at it
+            self._attempts = {key: value for key, value in self._attempts.items() if key != name}
         try:
             attempt.remove()
         except OSError as error:
             with self._lock:
-                self._attempts[name] = attempt
+                self._attempts = {**self._attempts, name: attempt}
             raise RefusedError("runtime_failed", str(error)) from None
         self._node.record.journal("remove", name, "")
         drop_unused(self._node.paths.files)

@@ -7,6 +7,7 @@ import ctypes
 import os
 import select
 import subprocess
+import threading
 import time
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
@@ -24,6 +25,8 @@ class Wake:
 
     def __init__(self) -> None:
         self._read, self._write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._lock = threading.Lock()  # a late set() must not write into whatever has the number next
+        self._closed = False
 
     def fileno(self) -> int:
         """The descriptor that becomes readable."""
@@ -31,8 +34,9 @@ class Wake:
 
     def set(self) -> None:
         """Wake whoever waits, now or at its next wait."""
-        with contextlib.suppress(BlockingIOError):  # set often enough already
-            os.write(self._write, b"x")
+        with self._lock, contextlib.suppress(BlockingIOError):  # set often enough already
+            if not self._closed:
+                os.write(self._write, b"x")
 
     def clear(self) -> None:
         """Forget the wakes so far."""
@@ -41,8 +45,10 @@ class Wake:
 
     def close(self) -> None:
         """Give the descriptors back."""
-        os.close(self._read)
-        os.close(self._write)
+        with self._lock:
+            self._closed = True
+            os.close(self._read)
+            os.close(self._write)
 
     def wait(self, timeout_s: float) -> bool:
         """True and cleared when woken in time."""

@@ -208,8 +208,7 @@ class ParamikoStream:
             left = None if until is None else until - time.monotonic()
             if left is not None and left <= 0:
                 raise SshTimeout("the node sends nothing")
-            # A close from another thread takes the descriptor away unseen, so no wait is endless.
-            select.select([self._descriptor], [], [], 1.0 if left is None else min(left, 1.0))
+            _wait_readable(self._descriptor, left)
         try:
             return self._channel.recv(max_bytes)
         except (OSError, EOFError, paramiko.SSHException) as error:
@@ -325,6 +324,13 @@ def _send(channel: paramiko.Channel, chunks: Iterable[bytes], deadline: float) -
     return sent
 
 
+def _wait_readable(descriptor: int, timeout_s: float | None) -> None:
+    """Wait at most a second: a close from another thread takes the descriptor away unseen."""
+    poller = select.poll()  # select() knows no descriptor above 1023
+    poller.register(descriptor, select.POLLIN)
+    poller.poll(1000 * (1.0 if timeout_s is None else min(timeout_s, 1.0)))
+
+
 def _collect(channel: paramiko.Channel, deadline: float) -> ExecResult:
     """Both outputs to their end without a thread; raises TimeoutError at the deadline."""
     out, err = bytearray(), bytearray()
@@ -342,7 +348,7 @@ def _collect(channel: paramiko.Channel, deadline: float) -> ExecResult:
         left = deadline - time.monotonic()
         if left <= 0:
             raise TimeoutError
-        select.select([descriptor], [], [], min(left, 1.0))
+        _wait_readable(descriptor, left)
     if not channel.status_event.wait(max(0.1, deadline - time.monotonic())):
         raise TimeoutError
     return ExecResult(channel.exit_status, bytes(out), bytes(err))
