@@ -152,7 +152,10 @@ def load(environ: Mapping[str, str] | None = None) -> Env:
 
 
 def database_settings(url: str) -> dict[str, Any]:
-    """Return NAME, USER, PASSWORD, HOST, PORT and OPTIONS of a PostgreSQL URL, as Django's DATABASES wants them."""
+    """Return NAME, USER, PASSWORD, HOST, PORT and OPTIONS of a PostgreSQL URL, as Django's DATABASES wants them.
+
+    `urlsplit().hostname` is no use for a socket's folder: it is lower-cased.
+    """
     parts = urlsplit(url)
     query = dict(parse_qsl(parts.query))
     host = (
@@ -163,7 +166,7 @@ def database_settings(url: str) -> dict[str, Any]:
         "USER": unquote(parts.username or ""),
         "PASSWORD": unquote(parts.password or ""),
         "HOST": query.pop("host", None) or host or "",
-        "PORT": str(parts.port or ""),
+        "PORT": str(parts.port or query.pop("port", "")),
         "OPTIONS": query,
     }
 

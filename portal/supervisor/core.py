@@ -24,8 +24,8 @@ UNWANTED = ("PYTHONDONTWRITEBYTECODE",)
 class Supervisor:
     """Runs a table of processes on one data folder; use `with` or call `stop()`.
 
-    `changed` is called (from the processes' threads) with a Report at each change of state; the output of the
-    processes named in `echo` is also printed.
+    `changed` is called (from the processes' threads) with a Report just before each change of state shows; the
+    output of the processes named in `echo` is also printed.
     """
 
     def __init__(
@@ -136,6 +136,8 @@ class Supervisor:
                 self._await_all(pending)
             runner.start()
             pending.append(runner)
+            if runner.spec.oneshot:
+                self._await_all(pending)
         self._await_all(pending)
 
     def _await_all(self, pending: list[Runner]) -> None:
@@ -169,7 +171,7 @@ class Supervisor:
 
     def _print(self, name: str, data: bytes) -> None:
         if name in self._echo:
-            for line in data.decode("utf-8", "replace").splitlines():
+            for line in filter(None, data.decode("utf-8", "replace").splitlines()):
                 print(f"{name} | {line}", file=sys.stderr, flush=True)
 
 

@@ -31,6 +31,7 @@ def die_with_parent(orphan_signal: signal.Signals) -> Callable[[], None]:
     parent = os.getpid()
 
     def ask() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a supervisor started by `… &` in a script ignores it
         _libc.prctl(PR_SET_PDEATHSIG, int(orphan_signal), 0, 0, 0)
         if os.getppid() != parent:  # the parent died before we could ask
             os._exit(1)

@@ -13,7 +13,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -112,13 +112,13 @@ class Runner:
             os.read(self.wake_fd, READ_BYTES)
 
     def set_state(self, state: State, detail: str = "") -> None:
-        """Note a new state and tell the supervisor."""
+        """Tell the supervisor of a new state, then let those who wait see it: so all see one order."""
+        with self._condition:
+            report = replace(self._report(), state=state.value, detail=detail)
+        self._around.changed(report)
         with self._condition:
             self._state = state
             self._detail = detail
-            report = self._report()
-        self._around.changed(report)  # before those who wait, and outside the lock: it may ask for reports
-        with self._condition:
             self._condition.notify_all()
 
     def _run(self) -> None:

@@ -44,7 +44,7 @@ class ProcessSpec:
     argv: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     oneshot: bool = False
-    alongside: bool = False  # at the first start it does not wait for the one before it
+    alongside: bool = False  # at the first start it does not wait for the one before it, a one-shot excepted
     launch: Callable[[], Started] | None = None  # instead of argv
     ready_line: str = ""  # a regular expression: the process is ready when a line of its output matches
     probe: Callable[[], None] | None = None  # raises while unhealthy; must bound its own time
