@@ -29,7 +29,7 @@ class Bearer(BaseAuthentication):
         return 'Bearer realm="berth"'
 
 
-class BearerScheme(OpenApiAuthenticationExtension):
+class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
     """Says it in the OpenAPI schema."""
 
     target_class = "apps.accounts.authentication.Bearer"

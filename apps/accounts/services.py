@@ -49,3 +49,8 @@ def signin_record(*, user: User | None, email: str, actor: Actor, outcome: str, 
             actor=actor, action="user.sign_in", object_kind="user", object_id=user.id if user else "",
             object_label=email[:255], tenant_id=None, outcome=outcome, now=now,
         )  # fmt: skip
+
+
+def user_language_set(*, user: User, language: str) -> None:
+    """Keeps the language in which a person reads pages and mails."""
+    User.objects.filter(pk=user.pk).update(language=language)

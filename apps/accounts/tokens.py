@@ -21,7 +21,7 @@ from django.db import transaction
 from rest_framework_simplejwt.backends import TokenBackend
 from rest_framework_simplejwt.exceptions import TokenError
 from rest_framework_simplejwt.token_blacklist.models import BlacklistedToken, OutstandingToken
-from rest_framework_simplejwt.tokens import AccessToken, RefreshToken
+from rest_framework_simplejwt.tokens import AccessToken, RefreshToken, Token
 
 from apps.accounts.models import User
 from apps.core.errors import BerthError
@@ -149,11 +149,11 @@ def _password_mark(user: User) -> str:
     return hashlib.sha256(user.password.encode()).hexdigest()[:16]
 
 
-def _same_password(user: User, token: Any) -> bool:
+def _same_password(user: User, token: Token) -> bool:
     return bool(token.get("pwd") == _password_mark(user))
 
 
-def access_user(token: Any) -> User | None:
+def access_user(token: Token) -> User | None:
     """Returns the active person whom a verified access token stands for, or None."""
     try:
         user = User.objects.filter(pk=uuid.UUID(str(token.get("user_id"))), is_active=True).first()
@@ -189,7 +189,7 @@ def _claimed(text: str) -> tuple[Refresh, OutstandingToken]:
     return token, row
 
 
-def _end_family(user_id: object, family: str) -> None:
+def _end_family(user_id: uuid.UUID | None, family: str) -> None:
     rows = OutstandingToken.objects.filter(
         user_id=user_id, blacklistedtoken=None, expires_at__gt=dt.datetime.now(dt.UTC)
     )

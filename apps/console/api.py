@@ -171,7 +171,7 @@ class NodesView(NodeApi):
         """Lists one page by name."""
         query = query_of(request, NodesQuery)
         nodes = node_list(actor=self.actor, state=query["state"], after=query["cursor"], limit=query["limit"] + 1)
-        shown = self.shown(nodes[: query["limit"]]) + nodes[query["limit"] :]  # type: ignore[operator]
+        shown = self.shown(nodes[: query["limit"]]) + nodes[query["limit"] :]
         return Response(page(shown, limit=query["limit"], cursor="name", serializer=NodeOut))
 
     @extend_schema(

@@ -34,7 +34,8 @@ class _Publisher:
     def put(self, topic: str, hint: dict[str, Any]) -> None:
         with self._lock:
             if len(self._waiting) < MAX_WAITING:
-                self._waiting[topic, str(hint.get("kind"))] = hint
+                # a log and an outputs stream of one job are two things to follow
+                self._waiting[topic, f"{hint.get('kind')}/{hint.get('attempt', '')}/{hint.get('stream', '')}"] = hint
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="hints", daemon=True)
                 self._thread.start()

@@ -38,7 +38,7 @@ class Node(models.Model):
     EVENT_KIND: ClassVar[str] = "node"
 
     id = models.UUIDField(primary_key=True, default=ids.uuid7, editable=False)
-    name = models.SlugField(max_length=63, unique=True)
+    name = models.SlugField(max_length=63)
     address = models.CharField(max_length=255)
     port = models.PositiveIntegerField(default=22)
     ssh_user = models.CharField(max_length=64, default="root")
@@ -68,6 +68,7 @@ class Node(models.Model):
 
     class Meta:
         constraints = [
+            models.UniqueConstraint(fields=["name"], condition=~Q(state=NodeState.RETIRED), name="node_name_once"),
             models.UniqueConstraint(
                 fields=["address", "port"], condition=~Q(state=NodeState.RETIRED), name="node_address_once"
             ),

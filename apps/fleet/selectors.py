@@ -60,7 +60,7 @@ def _find(node: str) -> Node:
     try:
         found = rows.filter(pk=uuid.UUID(node)).first()
     except ValueError:
-        found = rows.filter(name=node).first()
+        found = rows.filter(name=node).exclude(state=NodeState.RETIRED).first()
     if found is None:
         raise NotFound(f"There is no node {node}.")
     return found
@@ -72,6 +72,12 @@ def node_events(*, actor: Actor, node_id: uuid.UUID, after_seq: int = 0, limit: 
     with system_scope():
         rows = Event.objects.filter(object_id=node_id, seq__gt=after_seq).order_by("seq")[:limit]
         return [{"seq": e.seq, "name": e.name, "data": e.data, "at": e.at} for e in rows]
+
+
+def node_seqs(*, actor: Actor, node_ids: list[uuid.UUID]) -> dict[uuid.UUID, int]:
+    """Returns the newest event number of those of the nodes that exist."""
+    require(actor, Permission.NODE_VIEW)
+    return dict(Node.objects.filter(pk__in=node_ids).values_list("pk", "seq"))
 
 
 def node_names(node_ids: set[uuid.UUID]) -> dict[uuid.UUID, str]:

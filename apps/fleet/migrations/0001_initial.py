@@ -51,7 +51,7 @@ class Migration(migrations.Migration):
                     "id",
                     models.UUIDField(default=apps.core.ids.uuid7, editable=False, primary_key=True, serialize=False),
                 ),
-                ("name", models.SlugField(max_length=63, unique=True)),
+                ("name", models.SlugField(max_length=63)),
                 ("address", models.CharField(max_length=255)),
                 ("port", models.PositiveIntegerField(default=22)),
                 ("ssh_user", models.CharField(default="root", max_length=64)),
@@ -178,6 +178,12 @@ class Migration(migrations.Migration):
                 ("connected_at", models.DateTimeField(blank=True, null=True)),
                 ("last_error", models.TextField(blank=True)),
             ],
+        ),
+        migrations.AddConstraint(
+            model_name="node",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("state", "retired"), _negated=True), fields=("name",), name="node_name_once"
+            ),
         ),
         migrations.AddConstraint(
             model_name="node",

@@ -241,4 +241,4 @@ class UsageOut(serializers.Serializer[Any]):
     started_at = serializers.DateTimeField()
     ended_at = serializers.DateTimeField(allow_null=True)
     gpu_seconds = serializers.FloatField(allow_null=True)
-    source = serializers.CharField()
+    source = serializers.CharField()  # type: ignore[assignment] # a field; DRF takes it off the class

@@ -10,7 +10,7 @@ from typing import Any
 from django.db.models import Prefetch, Q
 
 from apps.billing.selectors import gpu_seconds_of
-from apps.core.access import Actor, Permission, require
+from apps.core.access import Actor, Permission, allowed, require
 from apps.core.crypto import unseal
 from apps.core.errors import NotFound
 from apps.core.models import Event
@@ -67,6 +67,16 @@ def job_get(*, actor: Actor, tenant: TenantRef, job_id: uuid.UUID) -> JobView:
             raise NotFound("There is no such job.")
         names = node_names({a.node_id for a in job.attempts.all()})
         return _view(job, names, gpu_seconds_of(tenant=tenant, object_id=job_id))
+
+
+def job_seqs(*, actor: Actor, job_ids: list[uuid.UUID]) -> dict[uuid.UUID, int]:
+    """Returns the newest event number of those of the jobs that the actor may see, in whichever of his tenants."""
+    found: dict[uuid.UUID, int] = {}
+    for tenant_id in actor.tenant_grants:
+        if len(found) < len(job_ids) and allowed(actor, Permission.JOB_VIEW, tenant_id=tenant_id):
+            with tenant_scope(tenant_id):
+                found |= dict(Job.objects.filter(tenant_id=tenant_id, pk__in=job_ids).values_list("pk", "seq"))
+    return found
 
 
 def job_clone_spec(*, actor: Actor, tenant: TenantRef, job_id: uuid.UUID) -> JobSpec:
