@@ -1,6 +1,8 @@
 """The cgroups of one node: limits, freezing, finding and ending its processes.
 
 Cgroup v1 (also hybrid) is what this is tested on; the v2 branch follows the kernel's documentation and is unproven.
+There the node's own processes move to a group of their own below the node's, because v2 lets podman set limits for
+containers only beside groups, never beside processes.
 """
 
 import contextlib
@@ -65,8 +67,9 @@ class NodeCgroup:
 
     @property
     def procs_files(self) -> list[str]:
-        """The files a process writes its pid to, to join."""
-        return [str(path / "cgroup.procs") for path in self.paths]
+        """The files a process writes its pid to, to join the node."""
+        folders = [self._leaf] if self._v2 and self._leaf.exists() else self.paths
+        return [str(folder / "cgroup.procs") for folder in folders]
 
     @property
     def boot_entries(self) -> str:
@@ -85,13 +88,23 @@ class NodeCgroup:
                     f"this machine does not let us make cgroups ({error}); use a whole machine"
                 ) from error
 
+    def settle(self) -> None:
+        """On v2, move the node's first processes aside and allow limits for its containers; nothing on v1."""
+        if not self._v2:
+            return
+        self._leaf.mkdir(exist_ok=True)
+        if not wait_until(self._moved_aside, timeout_s=5):
+            raise SandboxError(f"{self.name}: processes {_pids(self.main)} do not leave their cgroup")
+        controllers = (self.main / "cgroup.controllers").read_text().split()
+        (self.main / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in controllers))
+
     def processes(self) -> list[int]:
         """Return the pids of every process in the node, its containers included."""
         return [pid for folder in _tree(self.main) for pid in _pids(folder)]
 
     def init_pid(self) -> int | None:
         """Return the machine's pid of the node's process 1, or None when the node is off."""
-        for pid in _pids(self.main):
+        for pid in _pids(self._leaf if self._v2 and self._leaf.exists() else self.main):
             names = _namespace_pids(pid)
             if len(names) >= 2 and names[-1] == 1 and not _is_dead(pid):
                 return pid
@@ -134,12 +147,22 @@ class NodeCgroup:
             raise SandboxError(f"cgroups do not go away: {', '.join(left)}")
 
     @property
+    def _leaf(self) -> Path:
+        return self.main / "node"
+
+    @property
     def _v2(self) -> bool:
         return self.trees[0].v2
 
     def _set_frozen(self, frozen: bool) -> None:
         file, words = ("cgroup.freeze", "01") if self._v2 else ("freezer.state", ("THAWED", "FROZEN"))
         (self.main / file).write_text(words[frozen])
+
+    def _moved_aside(self) -> bool:
+        for pid in _pids(self.main):
+            with contextlib.suppress(ProcessLookupError):
+                (self._leaf / "cgroup.procs").write_text(str(pid))
+        return not _pids(self.main)
 
     def _emptied(self) -> bool:
         left = [pid for pid in self.processes() if not _is_dead(pid)]

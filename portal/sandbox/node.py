@@ -168,6 +168,7 @@ class SandboxNode:
         self._cgroup.create(cpus=spec.cpus, memory_mib=spec.host_memory_mib)
         self._launch(present)
         pid = self._require_init()
+        self._cgroup.settle()
         network.attach(
             self._link,
             bridge=ipam.bridge_name(self._cluster),

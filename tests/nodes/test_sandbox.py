@@ -6,9 +6,11 @@ import re
 import socket
 import subprocess
 import time
+from base64 import b64decode
 from collections.abc import Callable
 from pathlib import Path
 
+import paramiko
 import pytest
 
 from portal.sandbox import SandboxCluster, SandboxError, SandboxNode
@@ -56,6 +58,19 @@ def test_login_with_the_pinned_key(sandbox_node: SandboxNode, tmp_path: Path) ->
     assert (hostname, python) == ("shared", "/usr/bin/python3")
     assert "pyenv" not in path
     assert "pyenv" not in done.stderr
+
+
+def test_login_with_the_nodes_password(sandbox_node: SandboxNode, fresh_node: NodeFactory) -> None:
+    with paramiko.SSHClient() as client:
+        client.set_missing_host_key_policy(paramiko.RejectPolicy())
+        kind, key = sandbox_node.host_public_key.split()[:2]
+        client.get_host_keys().add(sandbox_node.address, kind, paramiko.PKey.from_type_string(kind, b64decode(key)))
+        login = {"username": sandbox_node.user, "allow_agent": False, "look_for_keys": False, "timeout": 10}
+        client.connect(sandbox_node.address, password=sandbox_node.password, **login)
+        assert client.exec_command("hostname", timeout=10)[1].read() == b"shared\n"
+        client.close()
+        with pytest.raises(paramiko.AuthenticationException):
+            client.connect(sandbox_node.address, password=fresh_node().password, **login)
 
 
 def test_another_host_key_is_refused(sandbox_node: SandboxNode, fresh_node: NodeFactory, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from portal.sandbox import SandboxError
-from portal.sandbox.cgroups import Hierarchy, _limits, hierarchies
+from portal.sandbox.cgroups import Hierarchy, NodeCgroup, _limits, hierarchies
 
 V1 = """\
 tmpfs /sys/fs/cgroup tmpfs rw,relatime,mode=755 0 0
@@ -67,3 +67,18 @@ def test_a_cpuset_copies_the_machine(tmp_path: Path) -> None:
         ("cpuset.mems", "0\n"),
         ("cgroup.clone_children", "1"),
     ]
+
+
+def test_on_v2_a_nodes_own_processes_move_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("portal.sandbox.cgroups.hierarchies", lambda mounts: (Hierarchy(tmp_path, "", v2=True),))
+    group = NodeCgroup("berth-sb-gpu-1")
+    group.create(cpus=None, memory_mib=64)
+    assert group.procs_files == [str(tmp_path / "berth-sb-gpu-1/cgroup.procs")]
+    pids = iter([[4194399], []])
+    monkeypatch.setattr("portal.sandbox.cgroups._pids", lambda folder: next(pids))
+    (group.main / "cgroup.controllers").write_text("cpu memory pids\n")
+    group.settle()
+    assert (group.main / "node/cgroup.procs").read_text() == "4194399"
+    assert (group.main / "cgroup.subtree_control").read_text() == "+cpu +memory +pids"
+    assert group.procs_files == [str(tmp_path / "berth-sb-gpu-1/node/cgroup.procs")]
+    assert (group.main / "memory.max").read_text() == str(64 << 20)
