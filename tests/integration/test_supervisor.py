@@ -114,7 +114,8 @@ def test_alongside_does_not_wait(env: Env) -> None:
     with Supervisor(env, table, changed=seen):
         pass
     starts, readies = seen.order(State.STARTING), seen.order(State.READY)
-    assert starts == ["slow", "beside", "after", "once", "last"]
+    assert sorted(starts[:2]) == ["beside", "slow"]  # at the same time
+    assert starts[2:] == ["after", "once", "last"]
     assert readies[-2:] == ["after", "last"]
     states = [(row.name, row.state) for row in seen.rows]
     assert states.index(("once", "done")) < states.index(("last", "starting"))
