@@ -128,7 +128,7 @@ CACHES = {
 }
 CHANNEL_LAYERS = {
     "default": {
-        "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
+        "BACKEND": "apps.core.layer.HintLayer",
         # redis-py's default of 5 s would cut every idle subscription (LIBRARIES, trap 1)
         "CONFIG": {"hosts": [{"address": SERVERS.redis_url, "socket_timeout": None}], "prefix": "berth"},
     }

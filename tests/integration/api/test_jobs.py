@@ -1,10 +1,5 @@
 """Jobs over REST."""
 
-import uuid
-
-import pytest
-
-from tests.spine_world import make_node, put_log
 from tests.world import SPEC, World
 
 
