@@ -91,7 +91,8 @@ class SandboxCluster:
         with self._lock():
             for folder in sorted(self._folder.glob("*")):
                 self._at(folder.name).remove()
-            network.remove(ipam.bridge_name(self.name))
+            if network.belongs_to(ipam.bridge_name(self.name), str(self.state_dir)):
+                network.remove(ipam.bridge_name(self.name))
             for entry in _OWN_ENTRIES:
                 run(["rm", "-rf", "--one-file-system", str(self.state_dir / entry)], timeout_s=120)
         if self.state_dir.is_dir() and not any(self.state_dir.iterdir()):
@@ -111,6 +112,7 @@ class SandboxCluster:
         """Make what all nodes share: description, login key, image store, compiled parts, bridge."""
         self._folder.mkdir(parents=True, exist_ok=True)
         check_file_system(self._folder)
+        network.ensure_bridge(self.name, self.subnet, owner=str(self.state_dir))
         if saved_cluster(self.state_dir) is None:
             text = json.dumps({"name": self.name, "subnet": str(self.subnet)})
             write_atomic(self.state_dir / "cluster.json", text + "\n")
@@ -119,7 +121,6 @@ class SandboxCluster:
             run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", f"sandbox-{self.name}", "-f", str(key)])
         self._images.ensure()
         build(self.state_dir / "build")
-        network.ensure_bridge(self.name, self.subnet)
 
     def _order(
         self, name: str, gpus: int, model: str, memory_mib: int, cpus: int | None, host_memory_mib: int

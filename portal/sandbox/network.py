@@ -9,6 +9,7 @@ from portal.sandbox.errors import SandboxError
 from portal.sandbox.shell import run
 
 _IFF_UP = 1
+_ALIAS_CHARACTERS = 250
 
 
 def exists(link: str) -> bool:
@@ -24,10 +25,22 @@ def is_up(link: str) -> bool:
         return False
 
 
-def ensure_bridge(cluster: str, network: IPv4Network) -> None:
-    """Make the cluster's bridge with the machine's address in it; raise when the network is in use elsewhere."""
+def belongs_to(bridge: str, owner: str) -> bool:
+    """Return whether a bridge carries this owner's mark, or none."""
+    file = Path("/sys/class/net", bridge, "ifalias")
+    mark = file.read_text().strip() if file.exists() else ""
+    return mark in ("", owner[-_ALIAS_CHARACTERS:])
+
+
+def ensure_bridge(cluster: str, network: IPv4Network, *, owner: str) -> None:
+    """Make the cluster's bridge with the machine's address in it; raise when its name or network is in use elsewhere.
+
+    `owner` is the state folder: two clusters of one name would take each other's nodes for their own.
+    """
     bridge = ipam.bridge_name(cluster)
     if exists(bridge):
+        if not belongs_to(bridge, owner):
+            raise SandboxError(f"another cluster on this machine is called {cluster!r}; choose another --name")
         return
     for link in json.loads(run(["ip", "-json", "-4", "addr"])):
         for entry in link.get("addr_info", []):
@@ -35,6 +48,7 @@ def ensure_bridge(cluster: str, network: IPv4Network) -> None:
             if other.overlaps(network):
                 raise SandboxError(f"{network} is already used by {link['ifname']}; choose another --subnet")
     run(["ip", "link", "add", bridge, "type", "bridge"])
+    run(["ip", "link", "set", bridge, "alias", owner[-_ALIAS_CHARACTERS:]])
     run(["ip", "addr", "add", f"{ipam.gateway(network)}/{network.prefixlen}", "dev", bridge])
     filter_switch = Path("/sys/class/net", bridge, "bridge/nf_call_iptables")
     if filter_switch.exists():

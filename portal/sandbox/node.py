@@ -156,7 +156,7 @@ class SandboxNode:
     def _switch_on(self) -> None:
         spec = self.spec
         library_dir = library_folder()
-        network.ensure_bridge(self._cluster, self._subnet)
+        network.ensure_bridge(self._cluster, self._subnet, owner=str(self._state_dir))
         login_key = self.private_key_path.with_suffix(".pub").read_text()
         self.disk.create(hostname=self.name, login_key=login_key)
         self.disk.install(native.build(self._state_dir / "build"), library_dir)
@@ -345,14 +345,15 @@ class SandboxNode:
 
     def remove(self) -> None:
         """End the node and remove all of it, also when it was only half made."""
+        if not self.disk.folder.exists():
+            return
         with self._lock():
             try:
                 self._switch_off()
             except DamagedStateError:  # without its number the cable has no name; it goes with the node's processes
                 self._cgroup.kill()
                 self._cgroup.remove()
-            if self.disk.folder.exists():
-                run(["rm", "-rf", "--one-file-system", str(self.disk.folder)], timeout_s=120)
+            run(["rm", "-rf", "--one-file-system", str(self.disk.folder)], timeout_s=120)
 
     @property
     def _link(self) -> str:

@@ -261,6 +261,21 @@ def test_a_half_made_or_damaged_node_can_be_removed(sandbox: SandboxCluster, fre
     assert not node.is_running()
 
 
+def test_a_second_cluster_of_the_same_name_is_refused(
+    sandbox: SandboxCluster, sandbox_node: SandboxNode, tmp_path: Path
+) -> None:
+    twin = SandboxCluster(tmp_path / "twin", name=sandbox.name, subnet=str(sandbox.subnet))
+    with pytest.raises(SandboxError, match="choose another --name"):
+        twin.add(sandbox_node.name)
+    twin.destroy()
+    assert banner(sandbox_node) == "SSH-"
+    stranger = unique_cluster(tmp_path / "stranger", "stranger")
+    same_network = SandboxCluster(tmp_path / "stranger", name=stranger.name, subnet=str(sandbox.subnet))
+    with pytest.raises(SandboxError, match="choose another --subnet"):
+        same_network.add("one")
+    same_network.destroy()
+
+
 def traces(cluster: SandboxCluster) -> dict[str, list[str]]:
     """Return what of a cluster can be found on the machine."""
     place = str(cluster.state_dir)
