@@ -41,7 +41,7 @@ class World:
     def attach(self, *, dead_after_s: float = 8) -> None:
         """Install the agent and link up; returns after the hello."""
         if not self.transport.alive:
-            self.transport = self.connect()
+            self.until(self._reconnect, what="reconnect")
         install_agent(self.transport, self.agent.path, self.agent.version, home=self.home)
         self._token += 1
         greeted = len(self.hub.hellos)
@@ -149,21 +149,22 @@ class World:
         lines = [json.loads(line) for line in self.sh(f"cat {self.home}/record/journal").splitlines() if line]
         return [line for line in lines if line["attempt"] == str(attempt) and line["event"] == event]
 
+    @property
+    def linked(self) -> bool:
+        """True while the link runs."""
+        return self._alive()
+
     def daemon_pid(self) -> int:
         """The agent's process on the node."""
-        text = self.sh(
-            f"for p in /proc/[0-9]*; do tr '\\0' ' ' <$p/cmdline 2>/dev/null | grep -qE '{self.home}.* daemon|"
-            f"daemon .*{self.home}|pyz --home {self.home} daemon' && echo ${{p#/proc/}}; done; true"
-        )
+        text = self.sh(f"pgrep -f 'pyz --home {self.home} daemon$'")
         pids = [int(word) for word in text.split()]
         assert len(pids) == 1, pids
         return pids[0]
 
     def kill_agent(self) -> None:
         """SIGKILL, and wait until the link notices."""
-        closed = len(self.hub.closed)
         self.sh(f"kill -9 {self.daemon_pid()}")
-        self.hub.wait(lambda: len(self.hub.closed) > closed)
+        self.hub.wait(lambda: not self.linked)
 
     def until(self, condition: Callable[[], bool], timeout_s: float = 30, what: str = "condition") -> None:
         """Poll a condition of the node."""
@@ -178,6 +179,13 @@ class World:
             return self.transport.exec(script, timeout_s=20).stdout.decode(errors="replace")
         except SshError as error:
             return str(error)
+
+    def _reconnect(self) -> bool:
+        try:
+            self.transport = self.connect()
+        except SshError:
+            return False
+        return True
 
     def _alive(self) -> bool:
         return self._thread is not None and self._thread.is_alive()

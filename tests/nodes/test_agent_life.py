@@ -11,23 +11,16 @@ from collections.abc import Iterator
 import pytest
 
 from portal.sandbox import SandboxNode
+from tests.nodes.agent_fixtures import world_of
 from tests.nodes.agent_world import World
 from workers.nodeops import AGENT_HOME, put_file
-from workers.ssh import HostKey, SshTarget, Transport, connect
 
 pytestmark = pytest.mark.nodes
 
 
-def dial(node: SandboxNode) -> Transport:
-    kind, key = node.host_public_key.split()[:2]
-    target = SshTarget(node.address, node.port, node.user)
-    return connect(target, host_key=HostKey(kind, key), private_key=node.private_key_path.read_text())
-
-
 @pytest.fixture
 def world(sandbox_node: SandboxNode, sandbox_image: str) -> Iterator[World]:
-    world = World(lambda: dial(sandbox_node), home=AGENT_HOME, image=sandbox_image)
-    world.attach()
+    world = world_of(sandbox_node, sandbox_image)
     try:
         yield world
     finally:

@@ -207,7 +207,7 @@ class Attempt:
             "reason": reason,
             "last_alive_mono_ns": alive.get("mono_ns"),
             "last_alive_utc_ns": alive.get("utc_ns"),
-            "boot_id": self.state["boot_id"],
+            "lost_boot_id": self.state["boot_id"],
             "ran_ns": max(0, alive["mono_ns"] - started) if known else 0,
         }
 

@@ -216,7 +216,9 @@ class Daemon:
 def receive_request(connection: socket.socket) -> Tuple[Dict[str, Any], List[int]]:
     """One request line and the descriptors that came with it; raises ValueError."""
     fds = array.array("i")
-    data, ancillary, _, _ = connection.recvmsg(_HANDSHAKE_BYTES, socket.CMSG_SPACE(2 * fds.itemsize))
+    # Close-on-exec, or every container's processes would keep the SSH channel open.
+    space, flags = socket.CMSG_SPACE(2 * fds.itemsize), socket.MSG_CMSG_CLOEXEC
+    data, ancillary, _, _ = connection.recvmsg(_HANDSHAKE_BYTES, space, flags)
     for level, kind, payload in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
             fds.frombytes(payload[: len(payload) - len(payload) % fds.itemsize])
