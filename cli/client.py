@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from cli import __version__
 from cli.config import ConfigStore, Profile
-from cli.errors import ApiError, InputError, NotSignedInError, UnreachableError
+from cli.errors import ApiError, CliError, InputError, NotSignedInError, UnreachableError
 from cli.problems import problem_of
 
 # httpx imports its own command line (rich, pygments, click) when it can; that doubles our start-up time.
@@ -92,7 +92,7 @@ class Client:
             raise NotSignedInError(
                 problem.message, lines=problem.lines, hint="Check the email address and the password."
             )
-        self._take_tokens(_checked(answer).json(), email=email)
+        self._take_tokens(json_of(_checked(answer)), email=email)
 
     def sign_out(self) -> None:
         """Ends the sign-in on the portal and forgets it here."""
@@ -122,7 +122,7 @@ class Client:
             answer = self._send("POST", "/auth/refresh", json={"refresh": kept.refresh or self.profile.refresh})
             if answer.status_code in (400, 401, 403):
                 raise NotSignedInError("Your sign-in has ended.", hint=self._sign_in_hint())
-            self._take_tokens(_checked(answer).json(), email=self.profile.email)
+            self._take_tokens(json_of(_checked(answer)), email=self.profile.email)
 
     def _take_tokens(self, tokens: Mapping[str, Any], *, email: str) -> None:
         self._keep(
@@ -147,11 +147,11 @@ class Client:
 
     def get(self, path: str, **params: Any) -> Any:
         """Returns the JSON answer of a GET; a lost connection is tried again shortly."""
-        return self.request("GET", path, params=_given(params), tries=3).json()
+        return json_of(self.request("GET", path, params=_given(params), tries=3))
 
     def post(self, path: str, body: Any = None) -> Any:
         """Returns the JSON answer of a POST, which is sent once."""
-        return self.request("POST", path, json={} if body is None else body).json()
+        return json_of(self.request("POST", path, json={} if body is None else body))
 
     def pages(self, path: str, *, limit: int | None, **params: Any) -> tuple[list[Any], bool]:
         """Returns up to `limit` rows over all pages (None: every row) and whether more stand."""
@@ -197,7 +197,7 @@ class Client:
         given = {"Accept": "*/*", "Accept-Encoding": "identity", **(headers or {})}
         answer = self._signed("GET", path, params=_given(params), headers=given, streamed=True)
         try:
-            if answer.status_code >= 400:
+            if answer.status_code >= 300:
                 answer.read()
                 _checked(answer)
             yield answer
@@ -254,7 +254,26 @@ def _given(params: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in params.items() if value not in (None, "")}
 
 
+def json_of(answer: httpx.Response) -> Any:
+    """Returns the JSON of a good answer; raises CliError when something else than a portal has answered."""
+    try:
+        return answer.json()
+    except ValueError:
+        raise not_a_portal(answer) from None
+
+
+def not_a_portal(answer: httpx.Response) -> CliError:
+    """Returns what to say when the answer is not as a portal gives it."""
+    return CliError(
+        f"{answer.url} did not answer as a Berth portal does.",
+        hint="Is the address right? Set it: berth login --url URL",
+    )
+
+
 def _checked(answer: httpx.Response) -> httpx.Response:
+    if answer.is_redirect:
+        place = answer.headers.get("Location", "elsewhere")
+        raise CliError(f"The portal has moved to {place}.", hint="Sign in there: berth login --url URL")
     if answer.status_code < 400:
         return answer
     problem: ApiError = problem_of(answer)

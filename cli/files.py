@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from cli.client import Client
+from cli.client import Client, json_of
 from cli.errors import CliError, InputError
 from cli.output import bytes_text, console
 from cli.spec import Upload
@@ -60,9 +60,9 @@ def send(client: Client, upload: Upload, report: Report) -> str:
     size = upload.local.stat().st_size
     own = sha256_of(upload.local)
     headers = {"Content-Type": "application/octet-stream", "Content-Length": str(size)}
-    answer = client.request(
-        "POST", "/files", tries=4, headers=headers, make_content=lambda: pieces(upload.local, report)
-    ).json()
+    answer = json_of(
+        client.request("POST", "/files", tries=4, headers=headers, make_content=lambda: pieces(upload.local, report))
+    )
     if answer["sha256"] != own or answer["size"] != size:
         raise CliError(
             f"{upload.local} arrived with SHA-256 {answer['sha256']}, but is {own} here.",

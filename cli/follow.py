@@ -23,7 +23,7 @@ class WatchInterruptedError(CliError):
 
     def report(self) -> str:
         """Returns the text for stderr."""
-        return "\n" + "\n".join([self.message, *self.lines])
+        return "\n" + "\n".join([self.message, *(f"  {line}" for line in self.lines)])
 
 
 def interrupted(job: Job) -> WatchInterruptedError:

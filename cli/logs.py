@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from cli.client import Client
+from cli.client import Client, not_a_portal
 from cli.errors import CliError
 from cli.terminal import TerminalFilter
 
@@ -64,6 +64,8 @@ class LogReader:
         before = self.offset
         with self._client.stream(self._path, attempt=self.attempt, offset=self.offset, limit=LARGEST_READ) as answer:
             head = answer.headers
+            if "Berth-Length" not in head:
+                raise not_a_portal(answer)
             attempt, length = int(head["Berth-Attempt"]), int(head["Berth-Length"])
             if attempt and self.attempt is None:
                 self.attempt = attempt

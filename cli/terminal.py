@@ -8,14 +8,15 @@ import re
 
 LONGEST = 4096
 
-_SEQUENCE = re.compile(
+_TOKEN = re.compile(
     rb"\x1b\[[0-?]*[ -/]*(?P<csi>[@-~])"  # control sequence
-    rb"|\x1b[\]PX^_].*?(?:\x1b\\|\x07)"  # operating system command, device control and other strings
-    rb"|\x1b[ -/]*[0-Z\\`-~]"  # two-character escapes, character sets
+    rb"|\x1b[\]PX^_](?:(?!\x1b\\|\x07).){0,4096}(?:\x1b\\|\x07)"  # commands to the system and other strings
+    rb"|\x1b[ -/]*[0-OQ-WYZ\\`-~]"  # two-character escapes, character sets
+    rb"|(?P<open>\x1b(?:\[[0-?]*[ -/]*|[\]PX^_](?:(?!\x1b\\|\x07).){0,4096}|[ -/]*)\Z)"  # may go on in the next piece
+    rb"|\x1b[\]PX^_]?"  # broken or endless: its introducer alone is dropped
     rb"|[\x00-\x07\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]",
     re.DOTALL,
 )
-_UNFINISHED = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07]*|[ -/]*)\Z", re.DOTALL)
 _HARMLESS = frozenset(b"mABCDEFGHJKX")
 
 
@@ -27,23 +28,19 @@ class TerminalFilter:
 
     def feed(self, piece: bytes) -> bytes:
         """Returns what may be shown; an unfinished sequence is held back for the next piece."""
-        data = self._held + piece
-        self._held = b""
-        unfinished = _UNFINISHED.search(data, _last_escape(data))
-        if unfinished and len(data) - unfinished.start() <= LONGEST:
-            self._held = data[unfinished.start() :]
-            data = data[: unfinished.start()]
-        return _SEQUENCE.sub(_kept, data)
+        data, self._held = self._held + piece, b""
+        shown, at = [], 0
+        for found in _TOKEN.finditer(data):
+            shown.append(data[at : found.start()])
+            at = found.end()
+            if found["open"] is not None and at - found.start() <= LONGEST:
+                self._held = found[0]
+            elif _harmless(found):
+                shown.append(found[0])
+        shown.append(data[at:])
+        return b"".join(shown)
 
 
-def _last_escape(data: bytes) -> int:
-    """Returns where the search for an unfinished sequence begins: strings are bounded, so not far from the end."""
-    start = max(0, len(data) - LONGEST)
-    found = data.find(b"\x1b", start)
-    return found if found >= 0 else len(data)
-
-
-def _kept(found: re.Match[bytes]) -> bytes:
+def _harmless(found: re.Match[bytes]) -> bool:
     final = found["csi"]
-    private = found[0][2:3] in (b"?", b">", b"=", b"<")
-    return found[0] if final and final[0] in _HARMLESS and not private else b""
+    return final is not None and final[0] in _HARMLESS and found[0][2:3] not in (b"?", b">", b"=", b"<")

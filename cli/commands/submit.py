@@ -227,13 +227,15 @@ def _post(shell: Shell, path: str, body: Job, *, key: str, tries: int) -> Job:
     content = json.dumps(body, ensure_ascii=False).encode()
     headers = {"Content-Type": "application/json", "Idempotency-Key": key}
     try:
-        job: Job = shell.client.request("POST", path, tries=tries, content=content, headers=headers).json()
+        answer = shell.client.request("POST", path, tries=tries, content=content, headers=headers)
     except KeyboardInterrupt:
         raise CliError(
             "Interrupted while the job was being sent; it may have been taken in.",
             hint=f"See: berth job ls --search {body.get('name', '')}".rstrip(),
         ) from None
-    return job
+    from cli.client import json_of
+
+    return dict(json_of(answer))
 
 
 def _submitted(job: Job) -> str:
