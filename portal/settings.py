@@ -110,7 +110,7 @@ def _database(url: str) -> dict[str, Any]:
         "PASSWORD": unquote(parts.password or ""),
         "HOST": unquote(host),
         "PORT": str(parts.port or query.pop("port", "")),
-        # Embedded max_connections is 100: web 20, relay 3, scheduler 4, each node worker 12, metering 6, tests the rest.
+        # Embedded max_connections is 100: with 8 a process (BERTH_DB_POOL_SIZE) five processes take 41 at most
         "OPTIONS": {"pool": {"min_size": 1, "max_size": ENV.db_pool_size, "timeout": 15}, **query},
         "CONN_MAX_AGE": 0,
     }

@@ -1,8 +1,9 @@
 """System checks: the database must be able to keep tenants apart."""
 
+from collections.abc import Sequence
 from typing import Any
 
-from django.apps import apps
+from django.apps import AppConfig, apps
 from django.core.checks import CheckMessage, Error, Tags, register
 from django.db import connections, models
 
@@ -17,7 +18,9 @@ def tenant_tables() -> dict[str, type[models.Model]]:
 
 
 @register(Tags.database)
-def database_keeps_tenants_apart(databases: list[str] | None = None, **kwargs: Any) -> list[CheckMessage]:
+def database_keeps_tenants_apart(
+    app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None = None, **kwargs: Any
+) -> list[CheckMessage]:
     """Fails for a role that row-level security does not bind, and for a tenant table without its policy."""
     messages: list[CheckMessage] = []
     for alias in databases or []:
@@ -27,7 +30,7 @@ def database_keeps_tenants_apart(databases: list[str] | None = None, **kwargs: A
                 messages.append(
                     Error(
                         "DATABASE_URL signs in as a role that row-level security does not bind.",
-                        hint="CREATE ROLE berth LOGIN NOSUPERUSER NOBYPASSRLS PASSWORD '…'; then own the database with it.",
+                        hint="Make the database's owner with CREATE ROLE berth LOGIN NOSUPERUSER NOBYPASSRLS PASSWORD '…'.",
                         id="berth.E001",
                     )
                 )

@@ -23,7 +23,7 @@ def seal(plain: bytes, *, purpose: str) -> bytes:
     return _VERSION + nonce + AESGCM(settings.BERTH_MASTER_KEY).encrypt(nonce, plain, purpose.encode())
 
 
-def unseal(sealed: bytes, *, purpose: str) -> bytes:
+def unseal(sealed: bytes | memoryview, *, purpose: str) -> bytes:
     """Decrypts what `seal` made; raises SealBroken."""
     sealed = bytes(sealed)
     if sealed[:1] != _VERSION:

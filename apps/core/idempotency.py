@@ -25,6 +25,7 @@ def begin(
     digest = hashlib.sha256(body).hexdigest()
     who = {"tenant_id": tenant_id, "actor_id": actor.id, "route": route, "key": key}
     IdempotencyRecord.objects.filter(**who, created_at__lt=now - KEPT).delete()
+    record: IdempotencyRecord | None
     try:
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute("SELECT set_config('lock_timeout', %s, true)", [TWIN_WAIT])

@@ -128,8 +128,9 @@ def transition_many(
         return set()
     columns = {"state": to, "state_changed_at": now, **(changes or {})}
     quote = connection.ops.quote_name
-    assignments = ", ".join(f"{quote(model._meta.get_field(f).column)} = %s" for f in columns)
-    values = [model._meta.get_field(f).get_db_prep_save(v, connection) for f, v in columns.items()]
+    fields = {field.name: field for field in model._meta.concrete_fields}
+    assignments = ", ".join(f"{quote(fields[name].attname)} = %s" for name in columns)
+    values = [fields[name].get_db_prep_save(value, connection) for name, value in columns.items()]
     has_tenant = any(f.attname == "tenant_id" for f in model._meta.concrete_fields)
     tenant_sql = "tenant_id" if has_tenant else "NULL::uuid"
     kind: str = model.EVENT_KIND  # type: ignore[attr-defined]

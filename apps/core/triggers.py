@@ -36,7 +36,7 @@ class FirmTriggerSql(compiler.UpsertTriggerSql):
 class FirmTrigger(pgtrigger.Trigger):  # type: ignore[misc]
     """A trigger without pgtrigger's ignore switch."""
 
-    def compile(self, model: type[models.Model]) -> compiler.Trigger:
+    def compile(self, model: models.Model) -> compiler.Trigger:
         """Returns the compiled trigger with the firm template."""
         compiled = super().compile(model)
         kwargs = {k: v for k, v in compiled.sql.kwargs.items() if k != "ignore_func_name"}
@@ -57,7 +57,7 @@ class StateMachine(FirmTrigger):
         self.edges = sorted(f"{old}:{new}" for old, targets in transitions.items() for new in targets)
         super().__init__(name=name)
 
-    def get_func(self, model: type[models.Model]) -> str:
+    def get_func(self, model: models.Model) -> str:
         """Returns the body that compares with the literal tables."""
         initial = ",".join(self.initial)
         edges = ",".join(self.edges)
@@ -83,7 +83,7 @@ class AppendOnly(FirmTrigger):
     when = pgtrigger.Before
     operation = pgtrigger.Update | pgtrigger.Delete
 
-    def get_func(self, model: type[models.Model]) -> str:
+    def get_func(self, model: models.Model) -> str:
         """Returns the body that always refuses."""
         return "RAISE EXCEPTION 'berth: % is append-only', TG_TABLE_NAME USING ERRCODE = 'check_violation';"
 
@@ -99,6 +99,6 @@ class NotifyOnInsert(FirmTrigger):
         self.channel = channel
         super().__init__(name=name)
 
-    def get_func(self, model: type[models.Model]) -> str:
+    def get_func(self, model: models.Model) -> str:
         """Returns the body that notifies; PostgreSQL delivers at commit."""
         return f"PERFORM pg_notify('{self.channel}', ''); RETURN NULL;"

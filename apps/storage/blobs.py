@@ -19,7 +19,7 @@ READ_CHUNK = 1 << 20
 class BlobStore(Protocol):
     """What keeps bytes by key."""
 
-    def write_at(self, key: str, offset: int, data: bytes) -> None:
+    def write_at(self, key: str, offset: int, data: bytes | memoryview) -> None:
         """Writes bytes at an offset; they survive the writer's death once this returns."""
 
     def sync(self, key: str) -> None:
@@ -46,7 +46,7 @@ class FolderBlobStore:
             raise ValueError(f"not a blob key: {key!r}")
         return self._root / key
 
-    def write_at(self, key: str, offset: int, data: bytes) -> None:
+    def write_at(self, key: str, offset: int, data: bytes | memoryview) -> None:
         """Writes into the file, which is made with its folders at the first write."""
         path = self._path(key)
         try:

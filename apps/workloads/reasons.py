@@ -80,7 +80,8 @@ def _never_fits(job: JobView, n: _Numbers) -> Words:
         numbers = {"asked": asked, "most": n.gpus_most_on_a_node}
         return Words(text % numbers, step % numbers if "%(" in step else step)
     text = _("No node in service could ever run this: it asks for %(cpus)g cores and %(memory)d MiB of memory;"
-             " the largest node has %(most_cpus)g cores, and the most memory of a node is %(most_memory)d MiB.")  # fmt: skip
+             " the largest node has %(most_cpus)g cores, and the most memory of a node is"
+             " %(most_memory)d MiB.")  # fmt: skip
     numbers = {
         "cpus": job.spec.cpu_milli / 1000, "memory": job.spec.memory_mib,
         "most_cpus": n.cpu_milli_most / 1000, "most_memory": n.memory_mib_most,
@@ -107,7 +108,8 @@ def _ahead(n: _Numbers) -> str:
 
 def _room_busy(job: JobView, n: _Numbers) -> Words:
     text = _(
-        "Waiting for CPU or memory: the GPUs it needs are free, but not with %(cpus)g cores and %(memory)d MiB of memory."
+        "Waiting for CPU or memory: the GPUs it needs are free, but not with %(cpus)g cores"
+        " and %(memory)d MiB of memory."
     )
     numbers = {"cpus": job.spec.cpu_milli / 1000, "memory": job.spec.memory_mib}
     return Words(

@@ -5,10 +5,12 @@ import os
 import signal
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 from portal import embedded
-from portal.env import EnvError, load
-from portal.sandbox import SandboxError
+from portal.demo.room import Room
+from portal.env import Env, EnvError, load
+from portal.sandbox import SandboxError, SandboxNode
 from portal.supervisor import Report, State, Supervisor, SupervisorError, processes
 
 
@@ -34,23 +36,38 @@ def run(*, once: bool) -> int:
     env, table = processes(load().with_free_port())
     supervisor = Supervisor(env, table, changed=lambda report: _tell(began, report))
     signal.signal(signal.SIGTERM, lambda *_: supervisor.request_stop())
-    with supervisor:
-        from portal.demo.story import Story  # needs Django's settings, and they the servers' addresses
+    room = Room(env, say=lambda text: say(began, text))
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            nodes = pool.submit(room.open)
+            with supervisor:
+                return _story(env, room, nodes.result(), supervisor, began=began, once=once)
+    finally:
+        room.close()
 
-        story = Story(env, say=lambda text: say(began, text))
-        try:
-            story.prepare()
-            reason = story.train()
-            if reason:
-                print(f"\nThe job did not succeed: {reason}", file=sys.stderr)
-            story.tell()
-            if not once and not reason:
-                print("\nCtrl-C stops everything.", flush=True)
-                signal.signal(signal.SIGINT, lambda *_: supervisor.request_stop())
-                supervisor.wait()
-            return 1 if reason else 0
-        finally:
-            story.end()
+
+def _story(env: Env, room: Room, nodes: list[SandboxNode], supervisor: Supervisor, *, began: float, once: bool) -> int:
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
+    import django
+
+    django.setup()  # only now: the settings need the servers' addresses
+    from portal.demo.story import DemoError, Story
+
+    story = Story(env, image=room.image, say=lambda text: say(began, text))
+    try:
+        story.prepare(nodes)
+        reason = story.train()
+    except DemoError as error:
+        print(f"\nThe demo stopped: {error}", file=sys.stderr)
+        return 1
+    if reason:
+        print(f"\nThe job did not succeed: {reason}", file=sys.stderr)
+    story.tell()
+    if not once and not reason:
+        print("\nCtrl-C stops everything.", flush=True)
+        signal.signal(signal.SIGINT, lambda *_: supervisor.request_stop())
+        supervisor.wait()
+    return 1 if reason else 0
 
 
 def say(began: float, text: str) -> None:
@@ -60,7 +77,7 @@ def say(began: float, text: str) -> None:
 
 def _tell(began: float, report: Report) -> None:
     if report.state in (State.FAILED, State.BACKOFF):
-        say(began, f"{report.name}: {report.state.value} ({report.last_exit})")
+        say(began, f"{report.name}: {report.state} ({report.last_exit})")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,18 @@ from collections.abc import Iterable
 from pathlib import Path
 
 TRAIN = Path(__file__).with_name("train.py")
-_LEFT_OUT = {"test", "tests", "idlelib", "tkinter", "turtledemo", "site-packages", "dist-packages", "__pycache__", "ensurepip", "lib2to3"}
+_LEFT_OUT = {
+    "test",
+    "tests",
+    "idlelib",
+    "tkinter",
+    "turtledemo",
+    "site-packages",
+    "dist-packages",
+    "__pycache__",
+    "ensurepip",
+    "lib2to3",
+}
 _LIBRARY = re.compile(rb"(/\S+) \(0x")
 
 

@@ -6,17 +6,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
-
-import django
-
-from portal.demo.image import build_root, image_key
-from portal.env import Env
-from portal.sandbox import SandboxCluster, SandboxNode
-
-os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
-django.setup()
 
 from apps.accounts.models import User
 from apps.accounts.selectors import actor_for
@@ -30,51 +21,53 @@ from apps.fleet.services import node_add, node_mark_down, node_retire, node_trus
 from apps.fleet.types import NodeView
 from apps.tenants.selectors import tenant_by_slug
 from apps.tenants.services import tenant_create
+from portal.env import Env
+from portal.sandbox import SandboxNode
 
 OPERATOR = "operator@example.org"
 MEMBER = "ada@example.org"
 TENANT = "orchard"
-NODES = ("gpu-01", "gpu-02")
 READY_WITHIN_S = 90.0
-IMAGE_NAME = "localhost/berth-demo/digits"
 JOB_EPOCHS = 60
 T = TypeVar("T")
 
 
-class Story:
-    """The demo's steps, in order: prepare, train, tell, end."""
+class DemoError(Exception):
+    """A step of the demo failed; the message says which and why."""
 
-    def __init__(self, env: Env, *, say: Callable[[str], None]) -> None:
+
+class Story:
+    """The demo's steps, in order: prepare, train, tell."""
+
+    def __init__(self, env: Env, *, image: str, say: Callable[[str], None]) -> None:
         self._env = env
         self._say = say
-        self._cluster = SandboxCluster(env.data_dir / "sandbox", name="dm", subnet="10.79.0.0/24")
         self._password = env.secret("demo_password", lambda: os.urandom(9).hex())
-        self._image = f"{IMAGE_NAME}:{image_key()}"
+        self._image = image
         self._job: dict[str, Any] = {}
 
-    def prepare(self) -> None:
-        """Makes people and image, powers the sandbox nodes on and adds them as an operator does."""
+    def prepare(self, nodes: Sequence[SandboxNode]) -> None:
+        """Makes people and adds the nodes as an operator does."""
         self._people()
-        self._say("building the training image from this machine's Python and numpy")
-        self._build_image()
-        for name in NODES:
-            self._add_node(self._power_on(name))
-        for name in NODES:
-            node = self._await_ready(name)
-            self._say(f"node {name} is ready: {len(node.gpus)} × {node.gpus[0].model if node.gpus else 'GPU'}")
+        for node in nodes:
+            self._add_node(node)
+        for sandbox in nodes:
+            ready = self._await_ready(sandbox.spec.name)
+            self._say(f"node {ready.name} is ready: {len(ready.gpus)} × {ready.gpus[0].model if ready.gpus else 'GPU'}")
 
     def train(self) -> str:
         """Submits the job as its user with the berth command and follows its log; returns why it failed, or nothing."""
-        self._berth("login", "--url", self._env.public_url, "--email", MEMBER, "--password-stdin", text=self._password)
+        self._berth("login", "--url", self._env.public_url, "--email", MEMBER, text=self._password)
         self._say(f"submitting a training job as {MEMBER}; its log follows")
         argv = [
-            "job", "submit", "--name", "digits", "--image", self._image, "--gpus", "2", "--cpus", "1", "--memory", "1Gi",
+            "job", "submit", "--name", "digits", "--image", self._image, "--gpus", "2", "--cpus", "1",
+            "--memory", "1Gi",
             "--env", "OPENBLAS_NUM_THREADS=1", "--env", f"EPOCHS={JOB_EPOCHS}", "--follow",
             "--", "python3", "/opt/demo/train.py",
         ]  # fmt: skip
         subprocess.run(self._argv(*argv), env=self._environ(), check=False)
         jobs = json.loads(self._berth("job", "ls", "--json"))
-        self._job = json.loads(self._berth("job", "show", jobs["results"][0]["id"], "--json"))
+        self._job = json.loads(self._berth("job", "show", jobs[0]["id"], "--json"))
         if self._job["result"] == "succeeded":
             return ""
         end = self._job["end"] or self._job["waits"] or {}
@@ -83,7 +76,9 @@ class Story:
     def tell(self) -> None:
         """Prints what the job did and where to look."""
         job, log = self._job, self._log()
-        accuracy = next((line.rsplit(" ", 1)[-1] for line in log.splitlines() if line.startswith("final accuracy")), "–")
+        accuracy = next(
+            (line.rsplit(" ", 1)[-1] for line in log.splitlines() if line.startswith("final accuracy")), "–"
+        )
         attempt = job["attempts"][-1] if job.get("attempts") else {}
         started = _seconds(job.get("created_at"), job.get("started_at"))
         mails = sorted(self._env.mail_dir.glob("*.eml")) if self._env.mail_dir.exists() else []
@@ -101,10 +96,6 @@ Console    {self._env.public_url}
   operator {OPERATOR}   password {self._password}""",
             flush=True,
         )
-
-    def end(self) -> None:
-        """Removes the sandbox; nothing of the nodes stays on this machine."""
-        self._cluster.destroy()
 
     # -- people ----------------------------------------------------------------------------------------------------
 
@@ -124,18 +115,6 @@ Console    {self._env.public_url}
 
     # -- nodes -----------------------------------------------------------------------------------------------------
 
-    def _power_on(self, name: str) -> SandboxNode:
-        return self._cluster.add(name)
-
-    def _build_image(self) -> None:
-        archive = self._env.data_dir / "demo" / f"{image_key()}.tar"
-        archive.parent.mkdir(parents=True, exist_ok=True)
-        if not archive.exists():
-            for old in archive.parent.glob("*.tar"):
-                old.unlink()
-            build_root(archive)
-        self._cluster.load_image(archive, self._image)
-
     def _add_node(self, sandbox: SandboxNode) -> None:
         """What an operator does: put the portal's key on the node, add it, compare the fingerprint, confirm."""
         name = sandbox.spec.name
@@ -148,7 +127,7 @@ Console    {self._env.public_url}
             lambda: node_get(actor=self._operator, node=str(node.id)).offered_fingerprint, f"{name} shows its host key"
         )
         if offered != sandbox.host_key_fingerprint:
-            raise RuntimeError(f"{name} shows host key {offered}, not its own")
+            raise DemoError(f"{name} shows host key {offered}, not its own")
         node_trust(actor=self._operator, node_id=node.id, fingerprint_seen=offered, now=utc_now())
 
     def _retire_earlier(self, name: str) -> None:
@@ -179,9 +158,9 @@ Console    {self._env.public_url}
 
         try:
             return self._until(ready, f"{name} is ready")
-        except TimeoutError:
+        except DemoError:
             node = node_get(actor=self._operator, node=name)
-            raise RuntimeError(f"node {name} is {node.state}: {node.state_detail}") from None
+            raise DemoError(f"node {name} is {node.state}: {node.state_detail}") from None
 
     @staticmethod
     def _until(look: Callable[[], T | None], what: str) -> T:
@@ -191,7 +170,7 @@ Console    {self._env.public_url}
             if found:
                 return found
             time.sleep(0.1)
-        raise TimeoutError(f"waited {READY_WITHIN_S:.0f} s in vain until {what}")
+        raise DemoError(f"waited {READY_WITHIN_S:.0f} s in vain until {what}")
 
     # -- the berth command -----------------------------------------------------------------------------------------
 
@@ -206,7 +185,7 @@ Console    {self._env.public_url}
             self._argv(*words), env=self._environ(), input=text, capture_output=True, text=True, check=False
         )
         if done.returncode != 0:
-            raise RuntimeError(f"berth {words[0]}: {done.stderr.strip() or done.stdout.strip()}")
+            raise DemoError(f"berth {words[0]}: {done.stderr.strip() or done.stdout.strip()}")
         return done.stdout
 
     def _log(self) -> str:
@@ -217,4 +196,3 @@ def _seconds(begin: str | None, end: str | None) -> str:
     if not begin or not end:
         return "–"
     return f"{(dt.datetime.fromisoformat(end) - dt.datetime.fromisoformat(begin)).total_seconds():.2f} s"
-

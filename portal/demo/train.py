@@ -1,6 +1,7 @@
 """The demo's training job: a small network in numpy learns handwritten digits. Runs inside the container."""
 
 import gzip
+import itertools
 import os
 import time
 from pathlib import Path
@@ -12,6 +13,7 @@ OUT = Path("/berth/out")
 EPOCHS = int(os.environ.get("EPOCHS", "40"))
 SIZES = (64, 384, 192, 10)
 BATCH = 64
+Layers = list[tuple[np.ndarray, np.ndarray]]
 
 
 def load() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -28,7 +30,7 @@ def load() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     return train, np.tile(labels[:split], len(shifted)), images[split:], labels[split:]
 
 
-def forward(layers: list[tuple[np.ndarray, np.ndarray]], x: np.ndarray) -> list[np.ndarray]:
+def forward(layers: Layers, x: np.ndarray) -> list[np.ndarray]:
     """Returns the activations of every layer; the last one holds probabilities."""
     acts = [x]
     for i, (w, b) in enumerate(layers):
@@ -41,7 +43,7 @@ def forward(layers: list[tuple[np.ndarray, np.ndarray]], x: np.ndarray) -> list[
     return acts
 
 
-def step(layers: list, moments: list, x: np.ndarray, y: np.ndarray, rate: float) -> float:
+def step(layers: Layers, moments: Layers, x: np.ndarray, y: np.ndarray, rate: float) -> float:
     """Makes one step of gradient descent with momentum; returns the batch's loss."""
     acts = forward(layers, x)
     loss = float(-np.log(acts[-1][np.arange(len(y)), y] + 1e-9).mean())
@@ -52,10 +54,10 @@ def step(layers: list, moments: list, x: np.ndarray, y: np.ndarray, rate: float)
         w, b = layers[i]
         grads = (acts[i].T @ delta, delta.sum(axis=0))
         delta = (delta @ w.T) * (acts[i] > 0)
-        for value, moment, grad in zip((w, b), moments[i], grads):
-            moment *= 0.9
-            moment -= rate * grad
-            value += moment
+        for value, moment, grad in zip((w, b), moments[i], grads, strict=True):
+            np.multiply(moment, 0.9, out=moment)
+            np.subtract(moment, rate * grad, out=moment)
+            np.add(value, moment, out=value)
     return loss
 
 
@@ -67,7 +69,7 @@ def main() -> None:
     rng = np.random.default_rng(1)
     layers = [
         (rng.normal(0, np.sqrt(2 / a), (a, b)).astype(np.float32), np.zeros(b, np.float32))
-        for a, b in zip(SIZES, SIZES[1:])
+        for a, b in itertools.pairwise(SIZES)
     ]
     moments = [(np.zeros_like(w), np.zeros_like(b)) for w, b in layers]
     accuracy = 0.0
@@ -81,7 +83,10 @@ def main() -> None:
         ]
         accuracy = float((forward(layers, test_x)[-1].argmax(axis=1) == test_y).mean())
         seconds = time.monotonic() - began
-        print(f"epoch {epoch:2d}/{EPOCHS}  loss {np.mean(losses):.4f}  accuracy {accuracy:.4f}  {seconds:.2f} s", flush=True)
+        print(
+            f"epoch {epoch:2d}/{EPOCHS}  loss {np.mean(losses):.4f}  accuracy {accuracy:.4f}  {seconds:.2f} s",
+            flush=True,
+        )
         if epoch % 10 == 0 or epoch == EPOCHS:
             name = OUT / f"checkpoint-{epoch:03d}.npz"
             np.savez(name, *[value for layer in layers for value in layer])

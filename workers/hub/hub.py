@@ -11,7 +11,7 @@ import structlog
 
 from apps.core.clock import utc_now
 from apps.fleet.selectors import operation_node
-from apps.fleet.services import link_acquire, links_renew, links_release_of, node_alive
+from apps.fleet.services import link_acquire, links_release_of, links_renew, node_alive
 from workers.db import borrowed_connection
 from workers.hub.session import NodeSession
 
@@ -90,7 +90,8 @@ class Hub:
         while not self._stopping.is_set():
             try:
                 with borrowed_connection():
-                    return act()
+                    act()
+                return
             except Exception as error:
                 log.warning("hub.waits", error=f"{type(error).__name__}: {error}")
                 self._stopping.wait(TICK_S)

@@ -188,7 +188,7 @@ class NodeSession(Reports):
         with borrowed_connection():
             clean = preflight_record(node_id=self.node_id, link_token=self.token, checks=rows, now=utc_now())
         if not clean:
-            titles = "; ".join(row["title"] for row in rows if not row["ok"])
+            titles = "; ".join(check.title for check in checks if check.required and not check.ok)
             raise PreflightFailed(f"preflight found: {titles}")
         forget_links(transport)
 

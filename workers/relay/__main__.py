@@ -8,7 +8,7 @@ import django
 
 django.setup()
 
-from workers.relay.loop import main
+from workers.relay.loop import main  # noqa: E402 - Django must be set up first
 
 if __name__ == "__main__":
     main()

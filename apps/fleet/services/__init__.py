@@ -20,7 +20,15 @@ from apps.fleet.services.life import (
     node_uncordon,
     nodes_mark_silent,
 )
-from apps.fleet.services.links import StaleLink, link_acquire, link_check, link_failed, link_release, links_release_of, links_renew
+from apps.fleet.services.links import (
+    StaleLink,
+    link_acquire,
+    link_check,
+    link_failed,
+    link_release,
+    links_release_of,
+    links_renew,
+)
 from apps.fleet.services.operations import (
     operation_claim,
     operation_create,

@@ -76,7 +76,8 @@ def node_mark_down(*, node_id: uuid.UUID, reason: str, now: dt.datetime) -> None
     with system_scope():
         state.transition(
             Node, node_id, expect=[NodeState.UNREACHABLE], to=NodeState.DOWN, event="node.down",
-            data={"reason": reason}, changes={"state_detail": reason}, wishes=[Wish("node.went_down", str(node_id))], now=now,
+            data={"reason": reason}, changes={"state_detail": reason},
+            wishes=[Wish("node.went_down", str(node_id))], now=now,
         )  # fmt: skip
 
 

@@ -156,7 +156,8 @@ def _attempt_view(attempt: Attempt, names: dict[uuid.UUID, str]) -> AttemptView:
     )
     return AttemptView(
         id=attempt.id, no=attempt.no, state=attempt.state, node_name=names.get(attempt.node_id, ""),
-        end_reason=attempt.end_reason, end_detail=attempt.end_detail, exit_code=attempt.exit_code, signal=attempt.signal,
+        end_reason=attempt.end_reason, end_detail=attempt.end_detail, exit_code=attempt.exit_code,
+        signal=attempt.signal,
         created_at=attempt.created_at, started_at=attempt.started_at, ended_at=attempt.ended_at,
         gpu_uuids=tuple(d.gpu.uuid for d in devices), log_bytes=log.length if log else 0,
         log_sha256=log.sha256 if log else "", log_truncated=bool(log and log.truncated),

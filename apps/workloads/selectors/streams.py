@@ -45,7 +45,8 @@ def stream_info(
             raise NotFound("The job has no such attempt yet.")
         row = ByteStream.objects.filter(attempt=attempt, stream=stream).first()
         return StreamInfo(
-            attempt_id=attempt.id, attempt_no=attempt.no, stream=stream, length=row.length if row else 0, sha256=row.sha256 if row else "",
+            attempt_id=attempt.id, attempt_no=attempt.no, stream=stream, length=row.length if row else 0,
+            sha256=row.sha256 if row else "",
             truncated=bool(row and row.truncated), complete=attempt.state == AttemptState.ENDED,
         )  # fmt: skip
 

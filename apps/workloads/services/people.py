@@ -102,7 +102,8 @@ def job_cancel(*, actor: Actor, tenant: TenantRef, job_id: uuid.UUID, now: dt.da
             quota_return(tenant_id=tenant.id, resource=Resource.JOBS, amount=1)
             changes = {
                 "pending_reason": "", "result": JobResult.CANCELLED, "end_reason": EndReason.CANCELLED,
-                "end_detail": f"cancelled by {actor.label} before it started", "cancel_requested_at": now, "ended_at": now,
+                "end_detail": f"cancelled by {actor.label} before it started", "cancel_requested_at": now,
+                "ended_at": now,
             }  # fmt: skip
             return state.transition(
                 Job, job.id, expect=[JobState.PENDING], to=JobState.ENDED, event="job.cancelled", data=data,

@@ -163,7 +163,8 @@ def attempts_reconcile(
 ) -> None:
     """Compares the node's record, as told at its hello, with the portal's.
 
-    Live here and unknown there after it was accepted: lost. Ended here and alive there: stopped. Ended on both: removed.
+    Live here and unknown there after it was accepted: lost. Ended here and alive there: stopped. Ended on both:
+    removed.
     """
     with system_scope():
         link_check(node_id=node_id, token=link_token)
