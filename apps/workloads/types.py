@@ -53,7 +53,7 @@ class JobSpec:
             value = getattr(self, field)
             if not low <= value <= high:
                 errors[field] = f"Give a whole number from {low} to {high}{unit}."
-        if self.shm_mib > self.memory_mib:
+        if self.shm_mib > self.memory_mib and "memory_mib" not in errors:
             errors["shm_mib"] = "Shared memory counts into the memory: give at most memory_mib."
         return errors
 
