@@ -113,6 +113,8 @@ def _database(url: str) -> dict[str, Any]:
         # Embedded max_connections is 100: with 8 a process (BERTH_DB_POOL_SIZE) five processes take 41 at most
         "OPTIONS": {"pool": {"min_size": 1, "max_size": ENV.db_pool_size, "timeout": 15}, **query},
         "CONN_MAX_AGE": 0,
+        # the pool looks at a connection before it lends it: a restart of PostgreSQL must not fail the next requests
+        "CONN_HEALTH_CHECKS": True,
     }
 
 

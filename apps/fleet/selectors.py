@@ -156,6 +156,12 @@ def operation_node(operation_id: uuid.UUID) -> uuid.UUID | None:
         return NodeOperation.objects.filter(pk=operation_id).values_list("node_id", flat=True).first()
 
 
+def operation_object(operation_id: uuid.UUID) -> uuid.UUID | None:
+    """Returns what an operation is about."""
+    with system_scope():
+        return NodeOperation.objects.filter(pk=operation_id).values_list("object_id", flat=True).first()
+
+
 def inventory_hash(node_id: uuid.UUID) -> str:
     """Returns the hash of the inventory that was taken over last, empty when none was."""
     with system_scope():

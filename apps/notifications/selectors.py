@@ -8,6 +8,13 @@ from apps.notifications.choices import NotificationState
 from apps.notifications.models import Notification
 
 
+def notification_cause(notification_id: uuid.UUID) -> str:
+    """Returns what a message is about, as the key that keeps it from being written twice; empty when there is none."""
+    with system_scope():
+        rows = Notification.objects.filter(pk=notification_id)
+        return rows.values_list("dedupe_key", flat=True).first() or ""
+
+
 def notification_ids_due(*, now: dt.datetime, limit: int) -> list[uuid.UUID]:
     """Returns ids of messages that wait for the wire, oldest first; for the relay's sweep."""
     with system_scope():

@@ -37,6 +37,7 @@ from apps.workloads.services import (
     stream_extend,
     stream_seal,
 )
+from workers import points
 from workers.db import borrowed_connection
 from workers.hub.endings import end_of
 from workers.hub.streams import StreamWriter
@@ -140,7 +141,6 @@ class Reports:
     def on_status(self, status: Status) -> bool:
         """Applies one step of an attempt's life; an end waits until its bytes stand here."""
         now = utc_now()
-        name = str(status.attempt_id)
         with borrowed_connection():
             if attempt_job(status.attempt_id) is None:
                 return True  # not ours: an earlier database knew it; the hello's comparison has it stopped
@@ -149,7 +149,7 @@ class Reports:
                 "status_seq": status.seq, "now": now,
             }  # fmt: skip
             if status.state in _ENDS:
-                failpoint("S12", name)
+                failpoint("S12", points.of_attempt(status.attempt_id))
                 return self._end_when_whole(status, now)
             if status.state == "running":
                 container = str(status.data.get("container_id") or "")

@@ -21,6 +21,7 @@ from apps.fleet.services import (
 from apps.fleet.types import LinkGrant, OperationClaim
 from apps.storage.blobs import blob_chunks
 from apps.storage.types import FileRef
+from workers import points
 from workers.agent.build import built_agent
 from workers.db import borrowed_connection
 from workers.hub.reports import Reports
@@ -93,11 +94,11 @@ class NodeSession(Reports):
             claim = operation_claim(operation_id=operation_id, now=now)
         if claim is None:
             return
-        failpoint("S7", str(claim.object_id))
+        failpoint("S7", points.of_attempt(claim.object_id))
         try:
             if claim.kind == OperationKind.ATTEMPT_START:
                 _put_files(transport, claim)
-                failpoint("S8", str(claim.object_id))
+                failpoint("S8", points.of_attempt(claim.object_id))
             left = max(1.0, (claim.deadline_at - now).total_seconds())
             link.send_op(Op(id=str(claim.id), token=claim.token, kind=claim.kind, args=claim.args, deadline_s=left))
         except (SshError, NodeOpError) as error:

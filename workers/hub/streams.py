@@ -7,6 +7,7 @@ import uuid
 from apps.core.failpoints import failpoint
 from apps.storage.blobs import BlobStore
 from apps.workloads.selectors import stream_key
+from workers import points
 
 STRIDE_BYTES = 8 << 20
 STRIDE_S = 0.1
@@ -45,7 +46,7 @@ class StreamWriter:
 
     def sync(self) -> int:
         """Makes what was written survive a power cut; returns the length that does."""
-        failpoint("S11", str(self.attempt_id))
+        failpoint("S11", points.of_attempt(self.attempt_id))
         length = self.length
         self._strode_at = time.monotonic()
         if length:

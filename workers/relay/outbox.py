@@ -9,6 +9,7 @@ from django.db import connection
 
 from apps.core.failpoints import failpoint
 from apps.core.tenancy import system_scope
+from workers import points
 from workers.routes import ROUTES
 
 log = structlog.get_logger(__name__)
@@ -42,7 +43,10 @@ def drain() -> int:
         return 0
     seen: set[tuple[str, str]] = set()
     for _, topic, key in rows:
-        failpoint("S6" if topic == "node.run_operation" else "S3", topic)
+        if topic == "node.run_operation":
+            failpoint("S6", points.of_operation(key))
+        else:
+            failpoint("S3", topic)
         route = ROUTES.get(topic)
         if route is None:
             log.error("outbox.unknown_topic", topic=topic, key=key)
