@@ -266,12 +266,15 @@ class SandboxNode:
 
     def drop_gpu(self, gpu: int) -> None:
         """Let a GPU fall off the bus: NVML says GPU_IS_LOST, Xid 79 is raised, the next boot does not find it."""
+        if not gpus.is_lost(self._nvml(), gpu):
+            self.raise_xid(gpu, gpus.XID_FELL_OFF_THE_BUS)
+            self.set_gpu(gpu, lost=1)
+
+    def raise_xid(self, gpu: int, code: int) -> None:
+        """Deliver an Xid event of a GPU to every process that listens for it."""
         self._check_gpu(gpu)
-        if gpus.is_lost(self._nvml(), gpu):
-            return
         with (self.disk.nvml / "events").open("a") as events:
-            events.write(f"xid={gpu}:{gpus.XID_FELL_OFF_THE_BUS}\n")
-        self.set_gpu(gpu, lost=1)
+            events.write(f"xid={gpu}:{int(code)}\n")
 
     def restore_gpu(self, gpu: int) -> None:
         """Bring a GPU back, without its faults, also on a running node."""
