@@ -123,8 +123,7 @@ class World:
         assert last is not None
         assert last.state in ENDS
         for number, stream in last.data["streams"].items():
-            key = (attempt, int(number))
-            self.hub.wait(lambda k=key, s=stream: len(self.hub.streams[k]) >= s["length"], timeout_s)
+            self._all_bytes(attempt, int(number), stream["length"], timeout_s)
         return last
 
     def log(self, attempt: uuid.UUID) -> bytes:
@@ -179,6 +178,9 @@ class World:
             return self.transport.exec(script, timeout_s=20).stdout.decode(errors="replace")
         except SshError as error:
             return str(error)
+
+    def _all_bytes(self, attempt: uuid.UUID, stream: int, length: int, timeout_s: float) -> None:
+        self.hub.wait(lambda: len(self.hub.streams[attempt, stream]) >= length, timeout_s)
 
     def _reconnect(self) -> bool:
         try:

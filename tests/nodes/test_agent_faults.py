@@ -48,6 +48,11 @@ def expected(world: World) -> bytes:
     return result.stdout
 
 
+def more_bytes(world: World, attempt: uuid.UUID) -> None:
+    heard = len(world.log(attempt))
+    world.hub.wait(lambda: len(world.log(attempt)) > heard)
+
+
 def check(world: World, attempt: uuid.UUID, states: tuple[str, ...] = ("preparing", "running", "exited")) -> None:
     end = world.ended(attempt)
     assert (end.state, end.data["exit_code"]) == ("exited", 9)
@@ -62,8 +67,7 @@ def test_agent_killed_again_and_again_in_mid_log(world: World) -> None:
     attempt = world.start("sh", "-c", WRITER)
     world.running(attempt)
     for _ in range(3):
-        heard = len(world.log(attempt))
-        world.hub.wait(lambda n=heard: len(world.log(attempt)) > n)
+        more_bytes(world, attempt)
         world.kill_agent()
         world.attach()
     check(world, attempt)

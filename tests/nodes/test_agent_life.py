@@ -111,9 +111,10 @@ def test_files_in_and_outputs_kept(world: World) -> None:
 
 
 def test_a_missing_and_a_damaged_file_are_the_nodes_fault(world: World) -> None:
-    entry = {"path": "a", "sha256": hashlib.sha256(b"other").hexdigest(), "size": 5}
+    digest = hashlib.sha256(b"other").hexdigest()
+    entry = {"path": "a", "sha256": digest, "size": 5}
     assert world.ended(world.start("true", files=[entry])).data["code"] == "file_missing"
-    put_file(world.transport, entry["sha256"], iter([b"wrong"]), timeout_s=20)
+    put_file(world.transport, digest, iter([b"wrong"]), timeout_s=20)
     assert world.ended(world.start("true", files=[entry])).data["code"] == "file_corrupt"
 
 

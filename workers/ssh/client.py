@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import logging
 import secrets
 import select
 import socket
@@ -37,6 +38,10 @@ _DEAD_AFTER_MS = 6000
 _KEEPALIVE_S = 2
 _CHUNK = 1 << 16
 _SEND_S = 10.0
+
+# Every failure becomes an error with advice here; paramiko's own lines about it would only be noise.
+logging.getLogger("paramiko").setLevel(logging.CRITICAL)
+
 _KEY_TYPES: tuple[type[paramiko.PKey], ...] = (paramiko.Ed25519Key, paramiko.ECDSAKey, paramiko.RSAKey)
 
 
@@ -158,20 +163,27 @@ class ParamikoTransport:
             raise SshTimeout(f"{self._name}: all {MAX_CHANNELS} channels stayed busy until the deadline")
 
     def _channel(self, command: str, deadline: float) -> paramiko.Channel:
+        channel = self._open_session(deadline)
+        try:
+            channel.settimeout(max(0.1, deadline - time.monotonic()))
+            channel.exec_command(command)
+        except (OSError, EOFError, paramiko.SSHException) as error:
+            channel.close()
+            raise self._died(error) from None
+        return channel
+
+    def _open_session(self, deadline: float) -> paramiko.Channel:
         """Open a session, patiently: sshd frees earlier ones late, and a refusal then only means `not yet`."""
         pause = 0.05
         while True:
-            left = deadline - time.monotonic()
             try:
-                channel = self._transport.open_session(timeout=max(0.1, left))
-                channel.settimeout(max(0.1, left))
-                channel.exec_command(command)
-                return channel
-            except paramiko.ChannelException as error:
+                return self._transport.open_session(timeout=max(0.1, deadline - time.monotonic()))
+            except (OSError, EOFError, paramiko.SSHException) as error:
+                # Not only ChannelException: with several refusals at once paramiko tells some threads no reason.
+                if not self._transport.is_active():
+                    raise self._died(error) from None
                 if time.monotonic() + pause >= deadline:
-                    raise SshTimeout(f"{self._name} opens no more sessions ({error}): raise MaxSessions") from None
-            except (TimeoutError, OSError, EOFError, paramiko.SSHException) as error:
-                raise self._died(error) from None
+                    raise SshTimeout(f"{self._name} opened no session in time ({error})") from None
             time.sleep(pause)
             pause = min(1.0, pause * 2)
 

@@ -16,31 +16,31 @@ class SshError(Exception):
     code = "ssh_error"
 
 
-class HostUnreachable(SshError):  # noqa: N818 - the name says what happened
+class HostUnreachable(SshError):
     """No TCP connection, no SSH banner, or a connection that died."""
 
     code = "host_unreachable"
 
 
-class HostKeyMismatch(SshError):  # noqa: N818 - the name says what happened
+class HostKeyMismatch(SshError):
     """The node shows another host key than the pinned one."""
 
     code = "host_key_mismatch"
 
 
-class AuthFailed(SshError):  # noqa: N818 - the name says what happened
+class AuthFailed(SshError):
     """The node refused the key or the password."""
 
     code = "auth_failed"
 
 
-class SshTimeout(SshError):  # noqa: N818 - the name says what happened
+class SshTimeout(SshError):
     """A command, a channel or a transfer did not end before its deadline."""
 
     code = "ssh_timeout"
 
 
-class TransferFailed(SshError):  # noqa: N818 - the name says what happened
+class TransferFailed(SshError):
     """A file could not be written on the node (disk full, no right to write)."""
 
     code = "transfer_failed"
