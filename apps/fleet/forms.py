@@ -13,16 +13,23 @@ class NodeForm(forms.Form):
 
     address = forms.CharField(label=_("Address"), max_length=253, help_text=_("Host name or IP address."))
     port = forms.IntegerField(label=_("SSH port"), initial=22)
-    ssh_user = forms.CharField(label=_("User"), max_length=32, initial="root", help_text=_("Login name on the node; root, or one with sudo."))
+    ssh_user = forms.CharField(
+        label=_("User"), max_length=32, initial="root", help_text=_("Login name on the node; root, or one with sudo.")
+    )
     name = forms.CharField(label=_("Name"), max_length=63, help_text=_("Lower-case letters, digits and hyphens."))
     password = forms.CharField(
         label=_("Password, once"), required=False, strip=False,
         widget=forms.PasswordInput(render_value=False, attrs={"autocomplete": "off"}),
-        help_text=_("Only when the portal's key is not installed yet. It is sealed, used once to install the key, and wiped."),
+        help_text=_(
+            "Only when the portal's key is not installed yet. It is sealed, used once to install the key, and wiped."
+        ),
     )  # fmt: skip
     expected_fingerprint = forms.CharField(
         label=_("Host key fingerprint"), required=False, max_length=64,
-        help_text=_("SHA256:… as read on the node itself. A matching key is trusted at once; empty: you confirm it on the next page."),
+        help_text=_(
+            "SHA256:… as read on the node itself. A matching key is trusted at once; empty: you confirm it on the"
+            " next page."
+        ),
     )  # fmt: skip
 
     def values(self) -> dict[str, Any]:

@@ -17,8 +17,10 @@ from apps.workloads.types import GIB, InputFile, JobSpec
 
 _UNIT_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _DURATION = re.compile(r"(\d+)\s*([smhd])")
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([mgt]i?b?)", re.IGNORECASE)
+_UNIT_MIB = {"m": 1, "g": GIB, "t": GIB * GIB}
 _FIELD_OF_SPEC = {
-    "gpu_memory_mib": "gpu_memory_gib", "cpu_milli": "cpus", "memory_mib": "memory_gib", "shm_mib": "shm_gib",
+    "gpu_memory_mib": "gpu_memory", "cpu_milli": "cpus", "memory_mib": "memory", "shm_mib": "shm",
     "time_limit_s": "time_limit",
 }  # fmt: skip
 
@@ -41,22 +43,49 @@ def duration_of(seconds: int) -> str:
     return " ".join(parts) or "0s"
 
 
-def _gib(mib: int) -> str:
-    return f"{Decimal(mib) / GIB:f}".rstrip("0").rstrip(".") if mib % GIB else str(mib // GIB)
+def mib_of(text: str) -> int:
+    """Reads a size such as `512 MiB`, `4G` or `1.5 TiB` as MiB (all units count by 1024); raises ValueError."""
+    found = _SIZE.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(text)
+    return int(Decimal(found[1]) * _UNIT_MIB[found[2][0].lower()])
 
 
-def _size(label: Any, help_text: Any, **options: Any) -> forms.DecimalField:
-    return forms.DecimalField(label=label, help_text=help_text, min_value=Decimal(0), max_value=Decimal(10**7), **options)
+def size_of(mib: int) -> str:
+    """Writes MiB as `mib_of` reads them."""
+    return f"{mib // GIB} GiB" if mib and mib % GIB == 0 else f"{mib} MiB"
+
+
+class SizeField(forms.CharField):
+    """A size; its value is MiB, 0 when it may be empty and is."""
+
+    def clean(self, value: Any) -> Any:
+        """Reads the size; raises ValidationError."""
+        text = super().clean(value)
+        if not text:
+            return 0
+        try:
+            return mib_of(text)
+        except ValueError as error:
+            raise forms.ValidationError(_("Write it such as 512 MiB or 4 GiB.")) from error
 
 
 class JobForm(forms.Form):
     """A job as typed; `spec()` is what is submitted."""
 
-    name = forms.CharField(label=_lazy("Name"), max_length=63, help_text=_lazy("Letters, digits, dots, hyphens and underscores."))
-    image = forms.CharField(label=_lazy("Image"), max_length=255, help_text=_lazy("A container image, such as docker.io/library/python:3.12."))
+    name = forms.CharField(
+        label=_lazy("Name"), max_length=63, help_text=_lazy("Letters, digits, dots, hyphens and underscores.")
+    )
+    image = forms.CharField(
+        label=_lazy("Image"),
+        max_length=255,
+        help_text=_lazy("A container image, such as docker.io/library/python:3.12."),
+    )
     command = forms.CharField(
         label=_lazy("Command"), widget=forms.Textarea(attrs={"rows": 3}), strip=False,
-        help_text=_lazy("As in a terminal; quotes group words. Input files lie in /berth/in, what you write to /berth/out is kept."),
+        help_text=_lazy(
+            "As in a terminal; quotes group words. Input files lie in /berth/in, what you write to /berth/out is kept."
+        ),
     )  # fmt: skip
     shell = forms.BooleanField(label=_lazy("Run in a shell (for pipes, && and variables)"), required=False)
     env = forms.CharField(
@@ -66,22 +95,32 @@ class JobForm(forms.Form):
     files = forms.CharField(required=False, widget=forms.HiddenInput(), initial="[]")
 
     gpus = forms.IntegerField(label=_lazy("GPUs"), initial=1, help_text=_lazy("All on one node."))
-    gpu_model = forms.CharField(label=_lazy("GPU model"), required=False, max_length=120, help_text=_lazy("Empty: any model."))
-    gpu_memory_gib = _size(_lazy("GPU memory"), _lazy("GiB at least, per GPU. Empty: any."), required=False)
+    gpu_model = forms.CharField(
+        label=_lazy("GPU model"), required=False, max_length=120, help_text=_lazy("Empty: any model.")
+    )
+    gpu_memory = SizeField(
+        label=_lazy("GPU memory"), required=False, help_text=_lazy("At least, per GPU, such as 40 GiB. Empty: any.")
+    )
     cpus = forms.DecimalField(label=_lazy("CPU cores"), initial=1, min_value=Decimal(0), max_value=Decimal(10**6))
-    memory_gib = _size(_lazy("Memory"), _lazy("GiB. A job that uses more is ended."), initial=1)
-    shm_gib = _size(_lazy("Shared memory"), _lazy("GiB, counts into the memory. Data loaders need it."), initial=Decimal("0.0625"))
+    memory = SizeField(label=_lazy("Memory"), initial="1 GiB", help_text=_lazy("A job that uses more is ended."))
+    shm = SizeField(
+        label=_lazy("Shared memory"), initial="64 MiB", help_text=_lazy("Part of the memory. Data loaders need it.")
+    )
 
-    time_limit = forms.CharField(label=_lazy("Time limit"), initial="1d", help_text=_lazy("Such as 90m, 2h 30m or 1d. Then it is stopped."))
-    max_retries = forms.IntegerField(label=_lazy("Retries"), initial=0, help_text=_lazy("How often it is requeued when a node fails."))
+    time_limit = forms.CharField(
+        label=_lazy("Time limit"), initial="1d", help_text=_lazy("Such as 90m, 2h 30m or 1d. Then it is stopped.")
+    )
+    max_retries = forms.IntegerField(
+        label=_lazy("Retries"), initial=0, help_text=_lazy("How often it is requeued when a node fails.")
+    )
 
     idempotency_key = forms.CharField(widget=forms.HiddenInput(), max_length=64)
     clone_of = forms.UUIDField(widget=forms.HiddenInput(), required=False)
 
     # what the template shows together
     WHAT = ("name", "image", "command", "shell", "env")
-    ON_WHAT = ("gpus", "gpu_model", "gpu_memory_gib")
-    HOW_MUCH = ("cpus", "memory_gib", "shm_gib")
+    ON_WHAT = ("gpus", "gpu_model", "gpu_memory")
+    HOW_MUCH = ("cpus", "memory", "shm")
     HOW_LONG = ("time_limit", "max_retries")
 
     def what(self) -> list[forms.BoundField]:
@@ -126,7 +165,9 @@ class JobForm(forms.Form):
         """Reads the list that the upload keeps."""
         try:
             rows = json.loads(self.cleaned_data["files"] or "[]")
-            return tuple(InputFile(path=str(r["path"]), sha256=str(r["sha256"]), size=int(r.get("size", 0))) for r in rows)
+            return tuple(
+                InputFile(path=str(r["path"]), sha256=str(r["sha256"]), size=int(r.get("size", 0))) for r in rows
+            )
         except (ValueError, TypeError, KeyError) as error:
             raise forms.ValidationError(_("The list of files can't be read. Choose them again.")) from error
 
@@ -149,8 +190,8 @@ class JobForm(forms.Form):
         return JobSpec(
             name=c["name"], image=c["image"], command=c["command"],
             env={name: kept_env[name] if value is None else value for name, value in c["env"].items()},
-            gpus=c["gpus"], gpu_model=c["gpu_model"], gpu_memory_mib=int((c["gpu_memory_gib"] or 0) * GIB),
-            cpu_milli=int(c["cpus"] * 1000), memory_mib=int(c["memory_gib"] * GIB), shm_mib=int(c["shm_gib"] * GIB),
+            gpus=c["gpus"], gpu_model=c["gpu_model"], gpu_memory_mib=c["gpu_memory"],
+            cpu_milli=int(c["cpus"] * 1000), memory_mib=c["memory"], shm_mib=c["shm"],
             time_limit_s=c["time_limit"], max_retries=c["max_retries"], files=c["files"],
         )  # fmt: skip
 
@@ -176,7 +217,7 @@ def initial_of(spec: JobSpec, *, clone_of: uuid.UUID) -> dict[str, Any]:
         "name": spec.name, "image": spec.image, "shell": in_shell,
         "command": spec.command[2] if in_shell else shlex.join(spec.command),
         "env": "\n".join(spec.env), "files": json.dumps(files), "gpus": spec.gpus, "gpu_model": spec.gpu_model,
-        "gpu_memory_gib": _gib(spec.gpu_memory_mib) if spec.gpu_memory_mib else None, "cpus": f"{spec.cpu_milli / 1000:g}",
-        "memory_gib": _gib(spec.memory_mib), "shm_gib": _gib(spec.shm_mib), "time_limit": duration_of(spec.time_limit_s),
+        "gpu_memory": size_of(spec.gpu_memory_mib) if spec.gpu_memory_mib else "", "cpus": f"{spec.cpu_milli / 1000:g}",
+        "memory": size_of(spec.memory_mib), "shm": size_of(spec.shm_mib), "time_limit": duration_of(spec.time_limit_s),
         "max_retries": spec.max_retries, "clone_of": clone_of,
     }  # fmt: skip

@@ -101,7 +101,9 @@ def _ended(data: Mapping[str, Any]) -> str:
 _SENTENCES = {
     "job.submitted": lambda d: pgettext("event", "Submitted"),
     "job.waits": _waits,
-    "job.placed": lambda d: _("Placed on node %(node)s with %(gpus)s GPUs") % {"node": d.get("node"), "gpus": d.get("gpus")},
+    "job.placed": lambda d: (
+        _("Placed on node %(node)s with %(gpus)s GPUs") % {"node": d.get("node"), "gpus": d.get("gpus")}
+    ),
     "job.starting": lambda d: _("The node has taken it on"),
     "job.preparing": lambda d: _("The node prepares it"),
     "job.pulling": lambda d: _("The node pulls the image"),

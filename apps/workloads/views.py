@@ -183,5 +183,3 @@ def job_requeue_act(request: HttpRequest, member: Member, job_id: uuid.UUID) -> 
         _("The job is in the queue again."),
     )
     return redirect("job", job_id=job_id)
-
-

@@ -1,5 +1,5 @@
 // The form of a new job: uploads files at once and shows the job as YAML, CLI and curl while one types.
-import { cli, curl, seconds, specOf, yaml } from "./jobspec.js";
+import { cli, curl, mib, seconds, specOf, yaml } from "./jobspec.js";
 import { _, bytes, fill } from "./words.js";
 
 const form = document.getElementById("job-form");
@@ -84,6 +84,11 @@ form.addEventListener("submit", (event) => {
 form.elements.time_limit.addEventListener("change", (event) => {
   event.target.classList.toggle("is-invalid", seconds(event.target.value) === null);
 });
+for (const name of ["memory", "shm", "gpu_memory"]) {
+  form.elements[name].addEventListener("change", ({ target }) => {
+    target.classList.toggle("is-invalid", mib(target.value) === null && (target.value !== "" || name !== "gpu_memory"));
+  });
+}
 form.addEventListener("input", preview);
 list.append(...files.map(row));
 preview();

@@ -27,6 +27,12 @@ export function seconds(text) {
   return parts.reduce((sum, [, n, unit]) => sum + Number(n) * UNIT_S[unit], 0);
 }
 
+// Reads `512 MiB`, `4G` as MiB; null when it is no size.
+export function mib(text) {
+  const found = /^(\d+(?:\.\d+)?)\s*([mgt])i?b?$/i.exec(text.trim());
+  return found ? Math.floor(Number(found[1]) * { m: 1, g: 1024, t: 1048576 }[found[2].toLowerCase()]) : null;
+}
+
 export function specOf(form) {
   const value = (name) => form.elements[name].value;
   const command = value("command");
@@ -39,10 +45,10 @@ export function specOf(form) {
   if (Object.keys(env).length) spec.env = env;
   spec.gpus = Number(value("gpus")) || 0;
   if (value("gpu_model")) spec.gpu_model = value("gpu_model");
-  if (Number(value("gpu_memory_gib"))) spec.gpu_memory_mib = Math.floor(Number(value("gpu_memory_gib")) * 1024);
+  if (mib(value("gpu_memory"))) spec.gpu_memory_mib = mib(value("gpu_memory"));
   spec.cpus = Number(value("cpus")) || 0;
-  spec.memory_mib = Math.floor(Number(value("memory_gib")) * 1024);
-  spec.shm_mib = Math.floor(Number(value("shm_gib")) * 1024);
+  if (mib(value("memory")) !== null) spec.memory_mib = mib(value("memory"));
+  if (mib(value("shm")) !== null) spec.shm_mib = mib(value("shm"));
   const limit = seconds(value("time_limit"));
   if (limit !== null) spec.time_limit_s = limit;
   if (Number(value("max_retries"))) spec.max_retries = Number(value("max_retries"));
@@ -71,8 +77,19 @@ export function yaml(spec) {
   return lines.join("\n");
 }
 
-// Both read the job from standard input, so that no secret of the environment lands in a command line.
-export const cli = (spec, tenant) => `berth job submit --tenant ${tenant} job.yaml`;
+const quoted = (word) => (/^[A-Za-z0-9_@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
+
+// The environment goes by a file and the body of curl by standard input, so that no secret lands in a command line.
+export function cli(spec, tenant) {
+  const flags = [["tenant", tenant], ["name", spec.name], ["image", spec.image], ["gpus", spec.gpus], ["gpu-model", spec.gpu_model],
+    ["gpu-memory", spec.gpu_memory_mib && `${spec.gpu_memory_mib}Mi`], ["cpus", spec.cpus], ["memory", spec.memory_mib && `${spec.memory_mib}Mi`],
+    ["shm", spec.shm_mib && `${spec.shm_mib}Mi`], ["time", spec.time_limit_s && `${spec.time_limit_s}s`], ["retries", spec.max_retries]];
+  const parts = flags.filter(([, v]) => v !== undefined && v !== "").map(([name, v]) => `--${name} ${quoted(String(v))}`);
+  parts.push(...(spec.files ?? []).map((f) => `--file ${quoted(f.path)}`));
+  if (spec.env) parts.push("--env-file job.env");
+  const env = spec.env ? `cat > job.env <<'ENV'\n${Object.entries(spec.env).map(([k, v]) => `${k}=${v}`).join("\n")}\nENV\n` : "";
+  return `${env}berth job submit ${parts.join(" \\\n    ")} \\\n    -- ${spec.command.map(quoted).join(" ")}`;
+}
 
 export function curl(spec, url, tenant) {
   const end = "\nJSON";
