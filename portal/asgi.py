@@ -9,7 +9,15 @@ from django.core.asgi import get_asgi_application
 django_application = get_asgi_application()
 
 from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402 - Django must be set up first
+from django.conf import settings  # noqa: E402
 
+from portal.body_limit import BodyLimit  # noqa: E402
 from portal.routing import websocket_urlpatterns  # noqa: E402
 
-application = ProtocolTypeRouter({"http": django_application, "websocket": URLRouter(websocket_urlpatterns)})
+http_application = BodyLimit(
+    django_application,
+    limit=settings.DATA_UPLOAD_MAX_MEMORY_SIZE,
+    upload_path="/api/v1/files",
+    upload_limit=settings.BERTH_FILE_LIMIT_BYTES,
+)
+application = ProtocolTypeRouter({"http": http_application, "websocket": URLRouter(websocket_urlpatterns)})

@@ -1,6 +1,8 @@
-"""The tenancy world: Alice owns acme, Bob works there, Charlie owns another tenant, Olga operates, Nobody is a stranger."""
+"""The tenancy world: Alice owns acme, Bob works there, Charlie owns rival, Olga operates, Nobody is unknown."""
 
 import dataclasses
+import hashlib
+import uuid
 from typing import Any
 
 from django.test import Client
@@ -11,8 +13,16 @@ from apps.accounts.services import user_create
 from apps.accounts.tokens import tokens_issue
 from apps.core.access import Actor
 from apps.core.clock import utc_now
+from apps.core.tenancy import system_scope
+from apps.fleet.models import NodeOperation
+from apps.fleet.services import operation_claim
+from apps.scheduling.services import cycle_run
+from apps.storage.blobs import blob_store
 from apps.tenants.types import TenantRef
-from tests.spine_world import SYSTEM, make_member, make_tenant
+from apps.workloads.models import Attempt
+from apps.workloads.selectors.streams import stream_key
+from apps.workloads.services import stream_extend
+from tests.spine_world import SYSTEM, PlayedNode, make_member, make_tenant
 
 PASSWORD = "correct horse battery"
 SPEC: dict[str, Any] = {"name": "train", "image": "localhost/demo:1", "command": ["python", "train.py"]}
@@ -103,3 +113,39 @@ def make_world(**ceilings: int) -> World:
 
 def _person(name: str, user: User) -> Person:
     return Person(name, user, actor_for(user))
+
+
+def job_runs(node: PlayedNode, job_id: uuid.UUID) -> uuid.UUID:
+    """Places a waiting job and reports it running; returns its attempt."""
+    cycle_run(now=utc_now())
+    with system_scope():
+        attempt = Attempt.objects.filter(job_id=job_id).latest("no")
+        operation = NodeOperation.objects.get(kind="attempt_start", object_id=attempt.id)
+    claim = operation_claim(operation_id=operation.id, now=utc_now())
+    assert claim is not None
+    node.answer(operation.id, claim.token)
+    assert node.status(attempt.id, "running", container_id="c1")
+    return attempt.id
+
+
+def bytes_stand(node: PlayedNode, attempt_id: uuid.UUID, data: bytes, *, stream: int = 0) -> None:
+    """Makes bytes of a stream stand in the blob store and its index."""
+    blob_store().write_at(stream_key(attempt_id, stream), 0, data)
+    stream_extend(
+        node_id=node.node.id, link_token=node.grant.token, attempt_id=attempt_id, stream=stream, length=len(data)
+    )
+
+
+def job_exits(node: PlayedNode, attempt_id: uuid.UUID, log: bytes, outputs: bytes = b"", exit_code: int = 0) -> None:
+    """Reports the attempt's end with its log and outputs."""
+    streams = {}
+    for stream, data in ((0, log), (1, outputs)):
+        if data:
+            bytes_stand(node, attempt_id, data, stream=stream)
+            streams[str(stream)] = {
+                "length": len(data), "sha256": hashlib.sha256(data).hexdigest(), "truncated": False,
+            }  # fmt: skip
+    assert node.status(
+        attempt_id, "exited", exit_code=exit_code, signal=None, oom=False, timed_out=False, stopped=None,
+        ran_ns=2_500_000_000, streams=streams,
+    )  # fmt: skip

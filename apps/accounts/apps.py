@@ -8,3 +8,7 @@ class AccountsConfig(AppConfig):
 
     name = "apps.accounts"
     label = "accounts"
+
+    def ready(self) -> None:
+        """Loads the checks."""
+        from apps.accounts import checks  # noqa: F401

@@ -4,7 +4,7 @@ import re
 import uuid
 from typing import ClassVar
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from rest_framework.request import Request
 
 from apps.accounts.selectors import ANONYMOUS, RequestFacts, actor_for, tenants_of
@@ -87,11 +87,6 @@ def tenant_choose(request: HttpRequest, actor: Actor, slug: str) -> TenantRef:
     tenant = _member_tenant(actor, slug)
     request.session[TENANT_SESSION_KEY] = tenant.slug
     return tenant
-
-
-def lockout_answer(request: HttpRequest, answer: HttpResponse, credentials: object) -> HttpResponse:
-    """Returns the view's own answer for axes' middleware: page and API each say it in their way."""
-    return answer
 
 
 def _member_tenant(actor: Actor, slug: str) -> TenantRef:

@@ -55,7 +55,7 @@ class Timing:
     farewell: float = 5.0
 
 
-class Closing(Exception):  # noqa: N818 - no error: the reason for which the socket ends
+class Closing(Exception):
     """The socket shall be closed with this code."""
 
     def __init__(self, code: int) -> None:
@@ -63,7 +63,7 @@ class Closing(Exception):  # noqa: N818 - no error: the reason for which the soc
         self.code = code
 
 
-class ClientGone(Exception):  # noqa: N818 - no error either
+class ClientGone(Exception):
     """The client has closed the socket."""
 
 
