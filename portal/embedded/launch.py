@@ -66,7 +66,7 @@ def start_detached(launch: Launch, log: Path) -> subprocess.Popen[bytes]:
 def wait_ready(
     child: subprocess.Popen[bytes], probe: Callable[[], None], *, what: str, log: Path, seconds: float
 ) -> None:
-    """Wait until the probe stops raising; EmbeddedError with the log's end when the server ends or time is up."""
+    """Wait until the probe stops raising; else end the server and raise EmbeddedError with the reason."""
     deadline = time.monotonic() + seconds
     while True:
         if child.poll() is not None:
@@ -75,12 +75,24 @@ def wait_ready(
             )
         try:
             probe()
+        except EmbeddedError:
+            _end(child)
+            raise
         except Exception as error:
             if time.monotonic() >= deadline:
+                _end(child)
                 raise EmbeddedError(f"{what} did not answer within {seconds:.0f} s ({error}). See {log}.") from None
             time.sleep(PROBE_EVERY_SECONDS)
         else:
             return
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    child.terminate()
+    try:
+        child.wait(LEFTOVER_SECONDS)
+    except subprocess.TimeoutExpired:
+        child.kill()
 
 
 def stop_locked(path: Path, stop_signal: signal.Signals, *, what: str, seconds: float) -> bool:

@@ -10,6 +10,7 @@ Normally everything lies in the data folder. Two limits force other places, and 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import stat
@@ -111,7 +112,9 @@ def _choose_home(env: Env, user: ServerUser | None) -> Path:
     existing = next((path for path in (env.data_dir, *env.data_dir.parents) if path.exists()), Path("/"))
     if user is None or user.can_enter(existing):
         return env.data_dir
-    return STATE_ROOT / _hash(env)
+    # One that exists belongs to an installation whose data folder was removed: its passwords went with it.
+    names = (_hash(env) + (f"-{number}" if number else "") for number in itertools.count())
+    return next(STATE_ROOT / name for name in names if not (STATE_ROOT / name).exists())
 
 
 def _hash(env: Env) -> str:

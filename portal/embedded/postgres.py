@@ -71,9 +71,17 @@ def launch(env: Env, layout: Layout, options: Options) -> Launch:
 
 
 def probe(env: Env, layout: Layout) -> None:
-    """Raise unless the server answers the app role on its database."""
-    with psycopg.connect(url(env, layout), connect_timeout=3) as connection:
-        connection.execute("SELECT 1")
+    """Raise unless the server answers the app role on its database; EmbeddedError when it never will."""
+    try:
+        with psycopg.connect(url(env, layout), connect_timeout=3) as connection:
+            connection.execute("SELECT 1")
+    except psycopg.OperationalError as error:
+        if "password authentication failed" not in str(error):
+            raise
+        raise EmbeddedError(
+            f"The data in {layout.postgres} was made with another password than {env.secrets_dir}/postgres_password: "
+            "restore that file from a backup, or move the data away to begin anew."
+        ) from None
 
 
 def _arguments(layout: Layout, options: Options) -> list[str]:

