@@ -32,6 +32,7 @@ class Live:
         self._changed = threading.Condition()
         self._connection: Any = None
         self._closed = threading.Event()
+        self._served = False
         self._thread: threading.Thread | None = None
 
     def __enter__(self) -> "Live":
@@ -73,9 +74,10 @@ class Live:
     def _run(self) -> None:
         failures, renew = 0, False
         while not self._closed.is_set():
+            self._served = False
             try:
-                ended_with = self._one_connection(renew)
-                failures, renew = 0, ended_with == SIGN_IN_ENDED
+                renew = self._one_connection(renew) == SIGN_IN_ENDED
+                failures = 0 if self._served else failures + 1
             except NotSignedInError:
                 return  # the caller meets the same over HTTP and tells it
             except (OSError, CliError, _websocket_error()):
@@ -104,13 +106,11 @@ class Live:
 
     def _connect(self, token: str) -> Any:
         from websockets.sync.client import connect
-        from websockets.typing import Origin
 
         parts = urlsplit(self._client.profile.url)
         scheme = "wss" if parts.scheme == "https" else "ws"
         return connect(
             f"{scheme}://{parts.netloc}{parts.path}/ws/live",
-            origin=Origin(f"{parts.scheme}://{parts.netloc}"),
             additional_headers={"Authorization": f"Bearer {token}"},
             user_agent_header=f"berth-cli/{__version__}",
             ssl=tls_context(self._client.profile),
@@ -130,6 +130,7 @@ class Live:
         elif kind == "hint":
             self._tell(str(frame.get("hint", {}).get("kind", "event")))
         elif kind in ("subscribed", "refetch", "error"):
+            self._served = True
             self._tell(ANEW)
 
 
