@@ -52,9 +52,10 @@ View = Callable[Concatenate[HttpRequest, P], HttpResponseBase]
 
 def visitor_of(request: HttpRequest) -> Visitor | None:
     """Returns the visitor of a request, read once; None when nobody is signed in."""
-    if not hasattr(request, "berth_visitor"):
-        request.berth_visitor = _read(request)  # type: ignore[attr-defined]
-    found: Visitor | None = request.berth_visitor
+    found: Visitor | None = getattr(request, "berth_visitor", None)
+    if found is None:
+        found = _read(request)
+        request.berth_visitor = found  # type: ignore[attr-defined]
     return found
 
 
@@ -71,8 +72,7 @@ def _read(request: HttpRequest) -> Visitor | None:
 def tenant_choose(request: HttpRequest, slug: str) -> None:
     """Makes one of the visitor's tenants the one he works in; raises NotFound for a foreign one."""
     keep_choice(request, actor_of(request), slug)
-    if hasattr(request, "berth_visitor"):
-        del request.berth_visitor
+    request.berth_visitor = None  # type: ignore[attr-defined]
 
 
 def page(view: Callable[Concatenate[HttpRequest, Visitor, P], HttpResponseBase]) -> View[P]:

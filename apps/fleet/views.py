@@ -1,6 +1,5 @@
 """Pages of nodes, for operators: list, add, one node."""
 
-from collections.abc import Callable
 from typing import Any
 
 from django.http import HttpRequest, HttpResponseBase
@@ -145,13 +144,19 @@ def node_trust_act(request: HttpRequest, visitor: Visitor, node: str) -> HttpRes
 def node_act(request: HttpRequest, visitor: Visitor, node: str, verb: str) -> HttpResponseBase:
     """Cordons, uncordons, drains or retires a node."""
     found = node_get(actor=visitor.actor, node=node)
-    common = {"actor": visitor.actor, "node_id": found.id, "now": utc_now()}
     reason = request.POST.get("reason", "").strip()[:200]
-    acts: dict[str, tuple[Callable[[], object], str]] = {
-        "cordon": (lambda: node_cordon(reason=reason, **common), _("The node is out of the offer. What runs goes on.")),
-        "uncordon": (lambda: node_uncordon(**common), _("The node is in the offer again.")),
-        "drain": (lambda: node_drain(reason=reason, **common), _("The node drains: what runs ends in its own time.")),
-        "retire": (lambda: node_retire(**common), _("The node is retired.")),
-    }
-    told(request, *acts[verb])
+    actor, node_id, now = visitor.actor, found.id, utc_now()
+    reason = request.POST.get("reason", "").strip()[:200]
+    if verb == "cordon":
+        done = _("The node is out of the offer. What runs goes on.")
+        told(request, lambda: node_cordon(actor=actor, node_id=node_id, reason=reason, now=now), done)
+    elif verb == "uncordon":
+        told(
+            request, lambda: node_uncordon(actor=actor, node_id=node_id, now=now), _("The node is in the offer again.")
+        )
+    elif verb == "drain":
+        done = _("The node drains: what runs ends in its own time.")
+        told(request, lambda: node_drain(actor=actor, node_id=node_id, reason=reason, now=now), done)
+    else:
+        told(request, lambda: node_retire(actor=actor, node_id=node_id, now=now), _("The node is retired."))
     return redirect("node", node=node)

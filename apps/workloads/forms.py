@@ -21,7 +21,7 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([mgt]i?b?)", re.IGNORECASE)
 _UNIT_MIB = {"m": 1, "g": GIB, "t": GIB * GIB}
 _FIELD_OF_SPEC = {
     "gpu_memory_mib": "gpu_memory", "cpu_milli": "cpus", "memory_mib": "memory", "shm_mib": "shm",
-    "time_limit_s": "time_limit",
+    "time_limit_s": "time_limit", "files": "inputs",
 }  # fmt: skip
 
 
@@ -92,7 +92,7 @@ class JobForm(forms.Form):
         label=_lazy("Environment"), required=False, widget=forms.Textarea(attrs={"rows": 3}), strip=False,
         help_text=_lazy("One NAME=value per line. Values are sealed and never shown again."),
     )  # fmt: skip
-    files = forms.CharField(required=False, widget=forms.HiddenInput(), initial="[]")
+    inputs = forms.CharField(required=False, widget=forms.HiddenInput(), initial="[]")
 
     gpus = forms.IntegerField(label=_lazy("GPUs"), initial=1, help_text=_lazy("All on one node."))
     gpu_model = forms.CharField(
@@ -161,10 +161,10 @@ class JobForm(forms.Form):
             found[name.strip()] = value if equals else None
         return found
 
-    def clean_files(self) -> tuple[InputFile, ...]:
+    def clean_inputs(self) -> tuple[InputFile, ...]:
         """Reads the list that the upload keeps."""
         try:
-            rows = json.loads(self.cleaned_data["files"] or "[]")
+            rows = json.loads(self.cleaned_data["inputs"] or "[]")
             return tuple(
                 InputFile(path=str(r["path"]), sha256=str(r["sha256"]), size=int(r.get("size", 0))) for r in rows
             )
@@ -192,7 +192,7 @@ class JobForm(forms.Form):
             env={name: kept_env[name] if value is None else value for name, value in c["env"].items()},
             gpus=c["gpus"], gpu_model=c["gpu_model"], gpu_memory_mib=c["gpu_memory"],
             cpu_milli=int(c["cpus"] * 1000), memory_mib=c["memory"], shm_mib=c["shm"],
-            time_limit_s=c["time_limit"], max_retries=c["max_retries"], files=c["files"],
+            time_limit_s=c["time_limit"], max_retries=c["max_retries"], files=c["inputs"],
         )  # fmt: skip
 
     def add_errors(self, error: InvalidInput) -> None:
@@ -216,7 +216,7 @@ def initial_of(spec: JobSpec, *, clone_of: uuid.UUID) -> dict[str, Any]:
     return {
         "name": spec.name, "image": spec.image, "shell": in_shell,
         "command": spec.command[2] if in_shell else shlex.join(spec.command),
-        "env": "\n".join(spec.env), "files": json.dumps(files), "gpus": spec.gpus, "gpu_model": spec.gpu_model,
+        "env": "\n".join(spec.env), "inputs": json.dumps(files), "gpus": spec.gpus, "gpu_model": spec.gpu_model,
         "gpu_memory": size_of(spec.gpu_memory_mib) if spec.gpu_memory_mib else "", "cpus": f"{spec.cpu_milli / 1000:g}",
         "memory": size_of(spec.memory_mib), "shm": size_of(spec.shm_mib), "time_limit": duration_of(spec.time_limit_s),
         "max_retries": spec.max_retries, "clone_of": clone_of,

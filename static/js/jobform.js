@@ -6,7 +6,7 @@ const form = document.getElementById("job-form");
 const { tenant, url } = form.dataset;
 const list = form.querySelector("[data-file-list]");
 const csrf = form.elements.csrfmiddlewaretoken.value;
-let files = JSON.parse(form.elements.files.value || "[]");
+let files = JSON.parse(form.elements.inputs.value || "[]");
 
 function preview() {
   const spec = specOf(form);
@@ -16,7 +16,7 @@ function preview() {
 }
 
 function keep() {
-  form.elements.files.value = JSON.stringify(files);
+  form.elements.inputs.value = JSON.stringify(files);
   preview();
 }
 

@@ -52,7 +52,7 @@ export function specOf(form) {
   const limit = seconds(value("time_limit"));
   if (limit !== null) spec.time_limit_s = limit;
   if (Number(value("max_retries"))) spec.max_retries = Number(value("max_retries"));
-  const files = JSON.parse(value("files") || "[]");
+  const files = JSON.parse(value("inputs") || "[]");
   if (files.length) spec.files = files.map(({ path, sha256 }) => ({ path, sha256 }));
   return spec;
 }

@@ -7,7 +7,7 @@ from typing import Any
 
 from django import template
 from django.conf import settings
-from django.forms import BoundField
+from django.forms import BoundField, CheckboxInput
 from django.templatetags.static import static
 from django.utils import formats, timezone
 from django.utils.html import format_html
@@ -157,7 +157,7 @@ def jobs_count(count: int) -> str:
 def field_attrs(field: BoundField) -> SafeString:
     """Draws a form field with its class and the links to its help and error."""
     widget = field.field.widget
-    css = "form-check-input" if widget.__class__.__name__ == "CheckboxInput" else "form-control"
+    css = "form-check-input" if isinstance(widget, CheckboxInput) else "form-control"
     wrong = bool(field.errors)
     about = [f"{field.auto_id}-help"] if field.help_text else []
     about += [f"{field.auto_id}-error"] if wrong else []
@@ -178,7 +178,7 @@ def shown_words(command: tuple[str, ...]) -> str:
 @register.filter
 def is_checkbox(field: BoundField) -> bool:
     """Says whether a field is a check box, which has its label behind it."""
-    return field.field.widget.__class__.__name__ == "CheckboxInput"
+    return isinstance(field.field.widget, CheckboxInput)
 
 
 _EQUIVALENTS = {
