@@ -35,19 +35,27 @@ def node_greeted(
         }  # fmt: skip
         data = {"boot_id": boot_id, "epoch": epoch, "rebooted": bool(before) and before != boot_id}
         if node.state in (NodeState.UNREACHABLE, NodeState.DOWN):
-            changes |= {"state_before_loss": "", "state_detail": ""}
-            back = node.state_before_loss or NodeState.READY
-            state.transition(
-                Node, node_id, expect=[node.state], to=back, event="node.reachable", data=data, changes=changes,
-                wishes=[Wish("schedule.wake", "all")], now=now,
-            )  # fmt: skip
+            _back(node, data, changes, now)
         else:
             state.noted(Node, node_id, event="node.connected", data=data, changes=changes, now=now)
         return before
 
 
+def _back(node: Node, data: dict[str, Any], changes: dict[str, Any], now: dt.datetime) -> None:
+    """Brings a silent node back to where it stood."""
+    state.transition(
+        Node, node.id, expect=[node.state], to=node.state_before_loss or NodeState.READY, event="node.reachable",
+        data=data, changes={**changes, "state_before_loss": "", "state_detail": ""},
+        wishes=[Wish("schedule.wake", "all")], now=now,
+    )  # fmt: skip
+
+
 def node_alive(*, tokens: dict[uuid.UUID, int], now: dt.datetime) -> None:
-    """Moves the heartbeat of the nodes whose links are current, in one statement; no event, it would be noise."""
+    """Moves the heartbeat of the nodes whose links are current, in one statement; no event, it would be noise.
+
+    A node that only seemed silent, because the portal could not write, is back with it: its link never ended, so no
+    greeting will come.
+    """
     current = Q()
     for node_id, token in tokens.items():
         current |= Q(pk=node_id, nodelink__token=token)
@@ -55,6 +63,8 @@ def node_alive(*, tokens: dict[uuid.UUID, int], now: dt.datetime) -> None:
         with system_scope():
             ids = list(Node.objects.filter(current).values_list("pk", flat=True))
             Node.objects.filter(pk__in=ids).update(last_alive_at=now)
+            for node in Node.objects.filter(pk__in=ids, state=NodeState.UNREACHABLE):
+                _back(node, {}, {}, now)
 
 
 def nodes_mark_silent(*, now: dt.datetime) -> list[uuid.UUID]:

@@ -1,0 +1,1 @@
+"""Measurements and proofs that run the whole of Berth, one command each."""
