@@ -77,7 +77,7 @@ def signal_number(text: str) -> int:
     if text.isdigit() and 0 < int(text) < 65:
         return int(text)
     name = text if text.startswith("SIG") else f"SIG{text}"
-    return int(getattr(signal, name, signal.SIGTERM)) if text else int(signal.SIGTERM)
+    return int(signal.Signals.__members__.get(name, signal.SIGTERM))
 
 
 def signal_name(exit_code: int) -> Optional[str]:
