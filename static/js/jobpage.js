@@ -3,7 +3,7 @@ import { GpuRows } from "./gpus.js";
 import { Live, single } from "./live.js";
 import { LogFeed } from "./logfeed.js";
 import { LogView } from "./logview.js";
-import { _, bytes, fill, n_, whole } from "./words.js";
+import { _, bytes, fill, ngettext, whole } from "./words.js";
 
 const POLL_MS = 5000; // hints may be lost; while the job lives its page looks by itself, slowly
 
@@ -64,7 +64,7 @@ function showLog() {
   find("log-bar").hidden = !some && Number(state().attempt) < 2;
   find("log-download").hidden = !some;
   find("log-download").href = `${api}/log/download?attempt=${shownAttempt}`;
-  find("log-count").textContent = some ? `${fill(n_("%(n)s line", "%(n)s lines", view.lines), { n: whole(view.lines) })}, ${bytes(feed.length)}` : "";
+  find("log-count").textContent = some ? `${fill(ngettext("%(n)s line", "%(n)s lines", view.lines), { n: whole(view.lines) })}, ${bytes(feed.length)}` : "";
   view.head.hidden = view.start === 0;
   if (view.start > 0) showHead();
   view.foot.hidden = some ? !feed.truncated : false;

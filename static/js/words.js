@@ -1,6 +1,6 @@
 // Words of the page's language; the catalogue is the classic script /words.js, loaded before every module.
 export const _ = (text) => (window.gettext ? window.gettext(text) : text);
-export const n_ = (one, many, n) => (window.ngettext ? window.ngettext(one, many, n) : n === 1 ? one : many);
+export const ngettext = (one, many, n) => (window.ngettext ? window.ngettext(one, many, n) : n === 1 ? one : many);
 export const fill = (text, values) => window.interpolate ? window.interpolate(text, values, true) : text.replace(/%\((\w+)\)s/g, (_m, k) => values[k]);
 
 const lang = document.documentElement.lang || "en";
