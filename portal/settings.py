@@ -4,12 +4,11 @@ import datetime as dt
 import sys
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, unquote, urlsplit
 
 import structlog
 
 from portal import embedded
-from portal.env import load
+from portal.env import database_settings, load
 
 ENV = load()
 SERVERS = embedded.resolve(ENV)
@@ -97,27 +96,19 @@ TEMPLATES: list[dict[str, Any]] = [
 ]
 
 
-def _database(url: str) -> dict[str, Any]:
-    """Reads a libpq URL; `?host=` names the folder of a unix socket."""
-    parts = urlsplit(url)
-    query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
-    host = query.pop("host", parts.hostname or "")
-    return {
+_DATABASE = database_settings(SERVERS.database_url)
+# Embedded max_connections is 100: with 8 a process (BERTH_DB_POOL_SIZE) five processes take 41 at most.
+_POOL = {"min_size": 1, "max_size": ENV.db_pool_size, "timeout": 15}
+DATABASES = {
+    "default": {
+        **_DATABASE,
         "ENGINE": "django.db.backends.postgresql",
-        "NAME": unquote(parts.path.lstrip("/")),
-        "USER": unquote(parts.username or ""),
-        "PASSWORD": unquote(parts.password or ""),
-        "HOST": unquote(host),
-        "PORT": str(parts.port or query.pop("port", "")),
-        # Embedded max_connections is 100: with 8 a process (BERTH_DB_POOL_SIZE) five processes take 41 at most
-        "OPTIONS": {"pool": {"min_size": 1, "max_size": ENV.db_pool_size, "timeout": 15}, **query},
+        "OPTIONS": {**_DATABASE["OPTIONS"], "pool": _POOL},
         "CONN_MAX_AGE": 0,
         # the pool looks at a connection before it lends it: a restart of PostgreSQL must not fail the next requests
         "CONN_HEALTH_CHECKS": True,
     }
-
-
-DATABASES = {"default": _database(SERVERS.database_url)}
+}
 
 CACHES = {
     "default": {

@@ -11,7 +11,6 @@ import psycopg
 import structlog
 from django.db import connection, connections
 
-import portal.celery  # noqa: F401 - makes Celery's application current
 from apps.core.models import OUTBOX_CHANNEL
 from workers.db import borrowed_connection
 from workers.relay.outbox import drain

@@ -4,7 +4,7 @@ import datetime as dt
 import time
 
 import structlog
-from celery import current_app
+from celery import Celery
 from django.db import connection
 
 from apps.core.failpoints import failpoint
@@ -13,6 +13,9 @@ from workers import points
 from workers.routes import ROUTES
 
 log = structlog.get_logger(__name__)
+
+_producer = Celery("berth-relay")
+_producer.config_from_object("django.conf:settings", namespace="CELERY")
 
 BATCH = 200
 CLAIM_S = 10
@@ -61,7 +64,7 @@ def drain() -> int:
 
 def send(task: str, key: str, queue: str) -> None:
     """Puts one task on a queue; it dies unread after a minute because the sweep will have repeated it."""
-    current_app.send_task(task, args=[key, time.time()], queue=queue, expires=60, retry=False)
+    _producer.send_task(task, args=[key, time.time()], queue=queue, expires=60, retry=False)
 
 
 def outbox_lag() -> dt.timedelta:

@@ -35,7 +35,7 @@ def test_a_wrong_field_is_named(field: str, value: object) -> None:
     [
         "busybox",
         "localhost/a/b:1",
-        "reg.example.org:5000/x/y@sha256:" + "a" * 64,
+        "reg.io:5000/x/y@sha256:" + "a" * 64,
         "a__b/c:Latest",
         "ghcr.io/o/n:v1.2-rc",
     ],
