@@ -48,8 +48,8 @@ def agent_path(version: str, *, home: str = AGENT_HOME) -> str:
 
 
 def file_digest_command(path: str) -> str:
-    """Print the SHA-256 of a file, nothing when it is absent."""
-    return as_root('[ ! -f "$1" ] || sha256sum "$1"', path)
+    """Print the SHA-256 of a file, nothing when it is absent; on a line of its own, whatever the login shell said."""
+    return as_root('echo; [ ! -f "$1" ] || sha256sum "$1"', path)
 
 
 def keep_two_agents_command(version: str, *, home: str = AGENT_HOME) -> str:

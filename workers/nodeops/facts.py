@@ -91,12 +91,14 @@ def script(mark: str) -> str:
 def split(output: bytes, mark: str) -> tuple[bytes, dict[str, str]]:
     """(what came before the first section, the sections' texts)."""
     found = [match for match in _SECTION.finditer(output) if match[1].decode() == mark]
+    if not found:
+        return output, {}
     ends = [match.start() for match in found[1:]] + [len(output)]
     sections = {
         match[2].decode(): output[match.end() : end].decode(errors="replace").strip()
         for match, end in zip(found, ends, strict=True)
     }
-    return (output[: found[0].start()].strip() if found else output), sections
+    return output[: found[0].start()].strip(), sections
 
 
 def parse(sections: Mapping[str, str], *, noise_bytes: int, now: float, leeway_s: float) -> Facts:

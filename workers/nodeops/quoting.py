@@ -30,7 +30,7 @@ def upload_command(path: str, temporary: str, mode: int) -> str:
     """Write stdin to a temporary file and print its size; leftovers of broken uploads go after a day."""
     script = (
         'umask 077; folder=${1%/*}; mkdir -p "$folder" && cat > "$2" && chmod "$3" "$2" && sync "$2"'
-        ' && find "$folder" -maxdepth 1 -name \'.*.part\' -mmin +1440 -delete; wc -c < "$2"'
+        ' && find "$folder" -maxdepth 1 -name \'.*.part\' -mmin +1440 -delete; echo; wc -c < "$2"'
     )
     return as_root(script, path, temporary, f"{mode:04o}")
 
