@@ -94,20 +94,20 @@ class LiveSpine:
 
     # -- nodes and jobs --------------------------------------------------------------------------------------------
 
-    def add(self, sandbox: SandboxNode, *, name: str | None = None, **more: str) -> Node:
+    def add(self, sandbox: SandboxNode, *, password: str | None = None, expected_fingerprint: str = "") -> Node:
         """Adds a node whose fingerprint is known beforehand, without waiting; the portal's key is put on it unless a
         password is given."""
-        if "password" not in more:
+        if password is None:
             line = portal_key_public()
             sandbox.run(["sh", "-c", f"mkdir -p -m 700 /root/.ssh && echo '{line}' >> /root/.ssh/authorized_keys"])
         return node_add(
-            actor=SYSTEM, name=name or sandbox.spec.name, address=sandbox.address,
-            expected_fingerprint=more.pop("expected_fingerprint", sandbox.host_key_fingerprint), now=utc_now(), **more,
+            actor=SYSTEM, name=sandbox.spec.name, address=sandbox.address, password=password,
+            expected_fingerprint=expected_fingerprint or sandbox.host_key_fingerprint, now=utc_now(),
         )  # fmt: skip
 
-    def ready(self, sandbox: SandboxNode, **more: str) -> NodeView:
+    def ready(self, sandbox: SandboxNode, *, password: str | None = None) -> NodeView:
         """Adds a node and waits until it is in service."""
-        node = self.add(sandbox, **more)
+        node = self.add(sandbox, password=password)
         return self.node_in(str(node.id), "ready")
 
     @staticmethod

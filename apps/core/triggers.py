@@ -33,7 +33,7 @@ class FirmTriggerSql(compiler.UpsertTriggerSql):
         """
 
 
-class FirmTrigger(pgtrigger.Trigger):  # type: ignore[misc]
+class FirmTrigger(pgtrigger.Trigger):
     """A trigger without pgtrigger's ignore switch."""
 
     def compile(self, model: models.Model) -> compiler.Trigger:
