@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import socket
 import tarfile
 import uuid
 from collections.abc import Iterator
@@ -178,6 +179,25 @@ def test_a_stop_on_the_way_leaks_nothing(world: World, point: str) -> None:
     assert end.state == ("exited" if point == "after_start" else "cancelled")
     assert world.op("attempt_remove", attempt_id=str(attempt)).ok
     assert str(attempt) not in world.sh(f"podman ps -a --format '{{{{.Names}}}}'; ls {AGENT_HOME}/record/attempts")
+
+
+def test_a_stop_while_pulling(world: World, sandbox_node: SandboxNode) -> None:
+    """The registry takes the connection and never answers."""
+    gateway = sandbox_node.address.rpartition(".")[0] + ".1"
+    with socket.create_server((gateway, 0)) as silent:
+        attempt = world.start("true", image=f"{gateway}:{silent.getsockname()[1]}/some/image:1")
+        world.hub.wait(lambda: any(status.state == "pulling" for status in world.hub.statuses[attempt].values()))
+        assert world.op("attempt_stop", attempt_id=str(attempt), grace_s=30, reason="user").ok
+        end = world.ended(attempt)
+    assert (end.state, end.data["reason"]) == ("cancelled", "user")
+    world.until(lambda: "podman pull" not in world.sh("pgrep -af podman; true"), what="the pull's end")
+    assert world.op("attempt_remove", attempt_id=str(attempt)).ok
+
+
+def test_an_unreachable_registry_is_the_nodes_fault(world: World, sandbox_node: SandboxNode) -> None:
+    gateway = sandbox_node.address.rpartition(".")[0] + ".1"
+    end = world.ended(world.start("true", image=f"{gateway}:1/some/image:1"))
+    assert (end.data["stage"], end.data["fault"], end.data["code"]) == ("pull", "node", "registry_unreachable")
 
 
 def test_the_same_start_twice_is_one_container(world: World) -> None:
