@@ -56,6 +56,8 @@ def judge(wave: Wave, room: Room, clients: dict[str, Client]) -> None:
     for cell in wave.cells:
         _judge_cell(cell, wave, journals[cell.step.node], clients[cell.step.name])
         cell.expect(cell.submission.job is not None, f"the client has no answer: {cell.submission.error or 'waiting'}")
+        if cell.fault.name == "web" and cell.step.point in ("S1", "S2"):
+            cell.expect(cell.submission.repeats, "the client's request outlived the web process")
         _judge_mail(cell, room)
         cell.leftovers = "none" if not leftovers else f"{len(leftovers)}"
     wave.deviations += [f"left over: {one}" for one in leftovers]

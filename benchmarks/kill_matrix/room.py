@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
 import time
+import zlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 from benchmarks.kill_matrix.steps import NODES, Step
 from portal.env import REPO_DIR, Env, load
@@ -19,6 +21,10 @@ from portal.supervisor import Supervisor, processes
 FOLDER = REPO_DIR / ".berth" / "kill-matrix"
 AGENT_HOME = "var/lib/berth"
 T = TypeVar("T")
+
+
+class RoomTaken(Exception):
+    """Another run has this folder."""
 
 
 class WaitedInVain(Exception):
@@ -40,12 +46,16 @@ def until(look: Callable[[], T], what: str, *, seconds: float) -> T:
 class Room:
     """Open it, use it, close it; nothing of it stays."""
 
-    def __init__(self, folder: Path = FOLDER, *, cluster: str = "km", subnet: str = "10.75.0.0/24") -> None:
+    def __init__(self, folder: Path = FOLDER) -> None:
         self.folder = folder
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        self._lock = _lock(folder.with_name(folder.name + ".lock"))
         self.points = folder / "failpoints"
         self.image = ""
         self.nodes: dict[str, SandboxNode] = {}
-        self._cluster = SandboxCluster(folder / "sandbox", name=cluster, subnet=subnet)
+        digest = zlib.crc32(str(folder).encode())
+        own = ("km", "10.75.0.0/24") if folder == FOLDER else (f"k{digest:06x}"[:7], f"10.75.{1 + digest % 255}.0/24")
+        self._cluster = SandboxCluster(folder / "sandbox", name=own[0], subnet=own[1])
         self._supervisor: Supervisor | None = None
 
     @property
@@ -143,6 +153,18 @@ class Room:
             done = self.nodes[node].run(["sh", "-c", command])
             found += [f"{what} {line}" for line in done.stdout.split()]
         return [f"gpu-{node}: {one}" for one in found]
+
+
+def _lock(path: Path) -> IO[str]:
+    """Hold the folder's lock until this process ends: opening a room clears the folder."""
+    file = path.open("w")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise RoomTaken(
+            f"Another kill matrix runs in {path.with_suffix('')}: wait for it or name another --folder."
+        ) from None
+    return file
 
 
 _LOOKS = {

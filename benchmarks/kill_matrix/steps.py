@@ -17,7 +17,6 @@ class Step:
     point: str
     on_node: bool = False
     everybody: bool = False  # the point can't be armed for one job alone; nobody else passes it meanwhile
-    reached_when: str = "hit"  # "running": the next step may begin as soon as the job runs
     nudged: bool = False  # the relay is parked already, so the driver itself sends the scheduler's hint
     run_s: float = 1.0
 
@@ -40,14 +39,14 @@ STEPS = {
         Step("S10", "inside T4: running, not committed", "c", "S10", run_s=6.0),
         Step("S11", "log bytes written, not synced", "c", "S11", run_s=8.0),
         Step("S12", "end received, not applied", "d", "S12"),
-        Step("S13", "inside T5: ended, not committed", "d", "S13", reached_when="running", run_s=4.0),
+        Step("S13", "inside T5: ended, not committed", "d", "S13"),
         Step("S14", "mail due, not sent", "a", "S14"),
     )
 }
 
 # Later steps first: a job that is still to come must not pass a parked one. The first wave parks the mail worker,
 # threads of the node worker, the agent, then the relay, the scheduler and two requests. The second holds row locks
-# that stop the hub's heartbeat, so it is quick; it can't be in the first, whose cycle lock the scheduler holds.
+# that stop the hub's heartbeat, so it must be quick; it can't be in the first, where the scheduler's lock is held.
 WAVES = (
     ("S14", "S12", "S11", "S9d", "S9c", "S9b", "S9a", "S8", "S7", "S6", "S4", "S2", "S1"),
     ("S13", "S10", "S5", "S3"),

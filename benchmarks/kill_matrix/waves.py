@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from apps.workloads.models import Job
 from benchmarks.kill_matrix.cell import Cell, Wave
@@ -29,8 +30,6 @@ def run_wave(room: Room, clients: dict[str, Client], fault: Fault, names: Sequen
             client.sign_in()
         for name in names:
             wave.cells.append(_park(room, clients[name], fault, STEPS[name]))
-        for cell in wave.cells:
-            _await_hit(room, cell)
         _strike(room, fault, wave)
         until(lambda: all_ended(wave), "all jobs have ended", seconds=ENDED_WITHIN_S)
     except (WaitedInVain, ClientError) as problem:
@@ -65,10 +64,7 @@ def _park(room: Room, client: Client, fault: Fault, step: Step) -> Cell:
     if step.nudged:
         cell.submission.join(PARKED_WITHIN_S)
         _nudge()
-    if step.reached_when == "running":
-        _wait(cell, lambda: rows(lambda: Job.objects.filter(name=name, state="running").exists()), "runs")
-    else:
-        _await_hit(room, cell)
+    _await_hit(room, cell)
     return cell
 
 
@@ -78,16 +74,13 @@ def _nudge() -> None:
 
 
 def _await_hit(room: Room, cell: Cell) -> None:
-    if not cell.hit and not cell.deviations:
-        cell.hit = _wait(cell, lambda: room.hit(cell.step, cell.job) is not None, f"is parked at {cell.step.name}")
+    def look() -> bool:
+        return room.hit(cell.step, cell.job) is not None
 
-
-def _wait(cell: Cell, look: Callable[[], bool], what: str) -> bool:
     try:
-        return until(look, f"{cell.job} {what}", seconds=PARKED_WITHIN_S)
+        cell.hit = until(look, f"{cell.job} is parked at {cell.step.name}", seconds=PARKED_WITHIN_S)
     except WaitedInVain as problem:
         cell.deviations.append(str(problem))
-        return False
 
 
 def _strike(room: Room, fault: Fault, wave: Wave) -> None:
@@ -104,5 +97,9 @@ def _strike(room: Room, fault: Fault, wave: Wave) -> None:
 def _tidy(wave: Wave, clients: dict[str, Client]) -> None:
     """Cancel what hangs, so that the next wave is judged by itself."""
     for cell in wave.cells:
-        for job in rows(lambda name=cell.job: list(Job.objects.filter(name=name).exclude(state="ended"))):
+        for job in rows(functools.partial(_unended, cell.job)):
             clients[cell.step.name].cancel(str(job.id))
+
+
+def _unended(name: str) -> list[Job]:
+    return list(Job.objects.filter(name=name).exclude(state="ended"))
