@@ -3,7 +3,7 @@
 Django's ASGI handler reads the whole body into a temporary file before any view or sign-in check runs.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from channels.db import database_sync_to_async
@@ -13,7 +13,7 @@ from apps.console.live.identity import credentials_of, identify
 from apps.core.rest.problems import CONTENT_TYPE, problem, problem_response
 
 Scope = dict[str, Any]
-Message = dict[str, Any]
+Message = Mapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]

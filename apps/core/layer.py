@@ -33,10 +33,13 @@ class _NoticingPubSub(PubSub):
 class _Shard(RedisSingleShardConnection):  # type: ignore[misc]
     """One connection to Redis that logs a loss once, not each second with a traceback."""
 
+    _redis: Redis | None
+
     def _ensure_redis(self) -> None:
         if self._redis is None:
-            self._redis = Redis(connection_pool=create_pool(self.host))
-            self._pubsub = _NoticingPubSub(self._redis.connection_pool)
+            pool = create_pool(self.host)
+            self._redis = Redis(connection_pool=pool)
+            self._pubsub = _NoticingPubSub(pool)
             self._pubsub.noticed = self._restored
 
     def _restored(self) -> None:

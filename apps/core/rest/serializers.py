@@ -15,11 +15,17 @@ class Strict(serializers.Serializer[Any]):
 
     def to_internal_value(self, data: Any) -> Any:
         """Returns the checked values; raises ValidationError naming every wrong and unknown field at once."""
-        if isinstance(data, Mapping):
-            unknown = sorted(str(name) for name in data if name not in self.fields)
-            if unknown:
-                raise serializers.ValidationError({name[:80]: "There is no such field." for name in unknown[:20]})
-        return super().to_internal_value(data)
+        unknown = [str(name) for name in data if name not in self.fields] if isinstance(data, Mapping) else []
+        errors: dict[str, Any] = {name[:80]: "There is no such field." for name in sorted(unknown)[:20]}
+        try:
+            values = super().to_internal_value(data)
+        except serializers.ValidationError as error:
+            if not errors or not isinstance(error.detail, dict):
+                raise
+            raise serializers.ValidationError({**error.detail, **errors}) from error
+        if errors:
+            raise serializers.ValidationError(errors)
+        return values
 
 
 class PageQuery(Strict):
