@@ -14,6 +14,8 @@ from cli.watch import Watch
 GIVE_UP_S = 900.0  # without any answer of the portal
 LATE_LOG_S = 60.0  # how long the rest of an ended job's log is waited for
 BACKOFF_S = (0.2, 0.5, 1.0, 2.0, 5.0)
+SUBSCRIBED_WITHIN_S = 0.2
+GATHER_S = 0.25  # a starting job takes several steps within moments
 
 
 class WatchInterruptedError(CliError):
@@ -110,20 +112,29 @@ class LogFollower:
         self._only = only
         self._patience = Patience(self._note)
         self._ended_at: float | None = None
+        self._read_job_at = 0.0
         self._place = Position(0, 0, 0, False)
 
     def run(self) -> Job:
         """Prints until the end and returns the job as it then stands."""
         self._live.subscribe(f"job/{self._job['id']}")
-        news = {ANEW}
+        # The answer to the subscription asks for a first look; a look before it would have to be taken again.
+        news = self._live.wait(SUBSCRIBED_WITHIN_S) or {ANEW}
         try:
             while not self._step(news):
-                news = self._live.wait() or {ANEW}
+                news = self._news()
         except KeyboardInterrupt:
             self._watch.hide()
             raise interrupted(self._job) from None
         self._watch.hide()
         return self._job
+
+    def _news(self) -> set[str]:
+        """Waits for what is new; steps of the job's state that follow each other closely are read together."""
+        news = self._live.wait() or {ANEW}
+        while news == {"event"} and (early := self._read_job_at + GATHER_S - time.monotonic()) > 0:
+            news |= self._live.wait(early)
+        return news
 
     def _step(self, news: set[str]) -> bool:
         """Reads what is new; returns whether the end has been printed."""
@@ -146,9 +157,15 @@ class LogFollower:
         time.sleep(self._patience.failed(error, resume))
 
     def _read_log(self) -> None:
-        self._place = self._reader.catch_up()
+        try:
+            self._place = self._reader.catch_up()
+        except ApiError as error:
+            # The first attempt may begin between the portal's two looks, at the job and at its log: not yet, then.
+            if error.status != 404 or self._reader.attempt is not None:
+                raise
 
     def _read_job(self) -> None:
+        self._read_job_at = time.monotonic()
         self._job = self._client.get(f"/jobs/{self._job['id']}")
         if (newest(self._job).get("log_bytes") or 0) > self._reader.offset or self._job["state"] == "ended":
             self._read_log()

@@ -54,7 +54,11 @@ def words(job: Job) -> list[str]:
 
 def progress_text(progress: dict[str, Any]) -> str:
     """Returns an attempt's progress, such as `pulling: 41.0 MiB of 1.2 GiB`."""
-    parts = [f"{key}: {value}" for key, value in progress.items() if not isinstance(value, dict | list)]
+    parts = [
+        f"{key}: {value}"
+        for key, value in progress.items()
+        if value not in ("", None) and not isinstance(value, dict | list)
+    ]
     return ", ".join(parts)
 
 
@@ -89,7 +93,7 @@ def facts(job: Job) -> list[tuple[str, str]]:
         ("Next step" if job.get("waits") or job.get("end") else "Progress", said[1] if len(said) > 1 else ""),
         ("Node", attempt.get("node") or ""),
         ("GPUs", _gpus(spec, attempt)),
-        ("CPU", f"{spec['cpus']:g} cores"),
+        ("CPU", f"{spec['cpus']:g} core{'' if spec['cpus'] == 1 else 's'}"),
         ("Memory", f"{mib_text(spec['memory_mib'])}, of it shared {mib_text(spec['shm_mib'])}"),
         ("Time limit", duration_text(spec["time_limit_s"])),
         ("Image", spec["image"]),

@@ -126,7 +126,7 @@ def bytes_text(count: float) -> str:
 
 def mib_text(mib: float) -> str:
     """Returns MiB as MiB or GiB."""
-    return f"{mib:.0f} MiB" if mib < 1024 else f"{mib / 1024:g} GiB"
+    return f"{mib:.0f} MiB" if mib < 1024 else f"{round(mib / 1024, 1):g} GiB"
 
 
 def duration_text(seconds: float) -> str:

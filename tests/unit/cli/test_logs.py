@@ -13,7 +13,7 @@ from cli.errors import UnreachableError
 from cli.follow import Patience
 from cli.terminal import TerminalFilter
 from tests.unit.cli.conftest import Berth
-from tests.unit.cli.portal import BrokenStream, FakePortal
+from tests.unit.cli.portal import BrokenStream, FakePortal, problem
 
 LOG = b"epoch 1\r\x00\xffepoch 2\x1b[31m\n" + bytes(range(256)) + "终\n".encode()
 
@@ -85,6 +85,21 @@ def test_a_portal_that_restarts(signed_in: Berth, portal: FakePortal) -> None:
     outcome = signed_in("job", "logs", "-f", "digits")
     assert (outcome.code, outcome.out) == (0, LOG)
     assert outcome.err.count("Trying again") == 1
+
+
+def test_an_attempt_that_begins_while_the_log_is_asked_for(signed_in: Berth, portal: FakePortal) -> None:
+    job = portal.add_job()
+
+    def begin(request: httpx.Request) -> httpx.Response | None:
+        if not request.url.path.endswith("/log") or job["state"] != "pending":
+            return None
+        portal.run(job, LOG)
+        return problem(404, "not_found", "The job has no such attempt yet.")
+
+    portal.before = begin
+    portal.on_get_job = lambda one: portal.end(one) if one["state"] == "running" else None
+    outcome = signed_in("job", "logs", "-f", job["id"])
+    assert (outcome.code, outcome.out) == (0, LOG)
 
 
 def test_following_grows_with_the_log(signed_in: Berth, portal: FakePortal) -> None:
