@@ -190,8 +190,10 @@ def _claimed(text: str) -> tuple[Refresh, OutstandingToken]:
 
 
 def _end_family(user_id: uuid.UUID | None, family: str) -> None:
+    if user_id is None:  # the person is gone, and so is every use of his tokens
+        return
     rows = OutstandingToken.objects.filter(
-        user__pk=user_id, blacklistedtoken=None, expires_at__gt=dt.datetime.now(dt.UTC)
+        user_id=user_id, blacklistedtoken=None, expires_at__gt=dt.datetime.now(dt.UTC)
     )
     kin = [row for row in rows if _family_of(row.token) == family]
     BlacklistedToken.objects.bulk_create([BlacklistedToken(token=row) for row in kin], ignore_conflicts=True)

@@ -9,6 +9,7 @@ from channels.db import database_sync_to_async as in_thread
 from django.db import connection
 
 from apps.workloads.api import streams
+from apps.workloads.selectors import stream_read
 from portal.asgi import application, http_application
 from tests.spine_world import make_node, submit
 from tests.world import SPEC, World, job_exits, job_runs
@@ -66,7 +67,7 @@ async def test_a_download_is_read_as_it_is_sent_and_holds_no_connection(
     job_id, headers = await in_thread(prepare)()
     reads: list[int] = []
     before = borrowed()
-    read = streams.stream_read
+    read = stream_read
 
     def counted(*arguments: Any, **more: Any) -> bytes:
         reads.append(1)
@@ -88,14 +89,17 @@ async def test_a_download_is_read_as_it_is_sent_and_holds_no_connection(
         told = True
         return {"type": "http.request", "body": b""}
 
-    task = asyncio.create_task(application(scope, receive, sent.put))  # type: ignore[arg-type]
+    task = asyncio.create_task(application(scope, receive, sent.put))
     start = await asyncio.wait_for(sent.get(), 20)
     assert start["status"] == 200
     body = [(await asyncio.wait_for(sent.get(), 20))["body"]]
     assert len(reads) <= 3
     assert borrowed() == before
-    while not task.done() or not sent.empty():
-        body.append((await asyncio.wait_for(sent.get(), 20)).get("body", b""))
-        await asyncio.sleep(0)
+    more = True
+    while more:
+        message = await asyncio.wait_for(sent.get(), 20)
+        body.append(message.get("body", b""))
+        more = message.get("more_body", False)
+    await asyncio.wait_for(task, 20)
     assert len(b"".join(body)) == 8 * MIB
     assert max(map(len, body)) <= MIB

@@ -84,7 +84,7 @@ def test_a_twin_waits_for_the_first(lasting_world: World, monkeypatch: pytest.Mo
         assert go_on.wait(20)
         return job
 
-    monkeypatch.setattr(api.jobs, "job_submit", slow)  # type: ignore[attr-defined]
+    monkeypatch.setattr(api.jobs, "job_submit", slow)
     clients = [lasting_world.bob.api() for _ in range(2)]
 
     def ask(client: Any) -> bytes:
@@ -115,7 +115,7 @@ def test_a_twin_of_a_long_request_is_told_to_come_back(lasting_world: World, mon
         assert go_on.wait(20)
         return submit(**arguments)
 
-    monkeypatch.setattr(api.jobs, "job_submit", slow)  # type: ignore[attr-defined]
+    monkeypatch.setattr(api.jobs, "job_submit", slow)
     clients = [lasting_world.bob.api() for _ in range(2)]
 
     def ask() -> int:

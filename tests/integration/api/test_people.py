@@ -59,7 +59,7 @@ def registered() -> set[tuple[str, str]]:
     """Returns the routes and verbs that exist."""
     found = set()
     for pattern in urlpatterns:
-        view = pattern.callback.cls  # type: ignore[attr-defined]
+        view = pattern.callback.cls
         found |= {(str(pattern.name), verb) for verb in VERBS if hasattr(view, verb)}
     return found
 

@@ -4,7 +4,7 @@ import io
 import uuid
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import schemathesis
@@ -65,7 +65,7 @@ def test_fuzzing_finds_no_fault_and_no_broken_promise(lasting_world: World) -> N
     schema = schemathesis.openapi.from_wsgi("/api/v1/schema", get_wsgi_application())
     answers: Counter[int] = Counter()
     for operation in schema.get_all_operations():
-        answers += fuzz(operation.ok(), known, world.olga.headers)
+        answers += fuzz(cast("Any", operation).ok(), known, world.olga.headers)
     assert answers.total() > 200
     assert {200, 201, 404, 422} <= set(answers)
 

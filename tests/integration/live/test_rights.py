@@ -123,7 +123,7 @@ async def test_a_token_in_the_subprotocol(world: World, ours: bool) -> None:
 async def test_the_socket_ends_with_its_token(world: World) -> None:
     token = Access()
     token["user_id"] = str(world.bob.user.pk)  # type: ignore[union-attr]
-    token["pwd"] = Access(await in_thread(lambda: world.bob.token)())["pwd"]  # type: ignore[arg-type]
+    token["pwd"] = Access(await in_thread(lambda: world.bob.token)())["pwd"]
     token.set_exp(lifetime=dt.timedelta(seconds=2))
     socket = Socket([(b"authorization", f"Bearer {token}".encode())])
     assert (await socket.open())["type"] == "websocket.accept"
@@ -143,7 +143,7 @@ async def test_a_member_who_is_removed_hears_no_more(world: World) -> None:
 
         await in_thread(remove)()
         assert await socket.next() == {"type": "error", "topic": topic, "code": 404}
-        await in_thread(submit)(world.alice.actor, world.acme)  # type: ignore[arg-type]
+        await in_thread(submit)(world.alice.actor, world.acme)
         assert (await socket.watch(topic))["code"] == 404
 
 

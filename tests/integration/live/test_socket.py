@@ -174,7 +174,7 @@ async def test_after_redis_was_away_all_is_refetched_and_heard(world: World, job
 
 
 async def test_leaving_leaves_nothing_behind(world: World, job: Job) -> None:
-    layer = get_channel_layer()._get_layer()  # type: ignore[union-attr]
+    layer = get_channel_layer()._get_layer()
     async with connected(world.bob) as socket:
         await socket.watch(f"job/{job.id}")
         assert len(layer.groups) == 1
