@@ -61,7 +61,9 @@ def node_alive(*, tokens: dict[uuid.UUID, int], now: dt.datetime) -> None:
         current |= Q(pk=node_id, nodelink__token=token)
     if tokens:
         with system_scope():
-            ids = list(Node.objects.filter(current).values_list("pk", flat=True))
+            # one that another transaction holds is heard again in a moment
+            held = Node.objects.select_for_update(skip_locked=True, no_key=True, of=("self",)).filter(current)
+            ids = list(held.values_list("pk", flat=True))
             Node.objects.filter(pk__in=ids).update(last_alive_at=now)
             for node in Node.objects.filter(pk__in=ids, state=NodeState.UNREACHABLE):
                 _back(node, {}, {}, now)

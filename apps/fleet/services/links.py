@@ -5,7 +5,8 @@ Leases use PostgreSQL's clock; the token only grows, and a report under an old t
 
 import uuid
 
-from django.db import connection
+from django.db import OperationalError, connection
+from psycopg.errors import LockNotAvailable
 
 from apps.core.crypto import unseal
 from apps.core.tenancy import system_scope
@@ -14,6 +15,7 @@ from apps.fleet.models import Node, NodeLink
 from apps.fleet.types import LinkGrant
 
 LEASE_S = 10
+RENEW_WAIT = "2s"
 
 
 class StaleLink(Exception):
@@ -45,17 +47,37 @@ def _grant(node: Node, token: int) -> LinkGrant:
 
 
 def links_renew(*, owner: str, tokens: dict[uuid.UUID, int]) -> set[uuid.UUID]:
-    """Prolongs the leases that are still this worker's; returns those nodes. The others must be let go."""
+    """Prolongs the leases that are still this worker's; returns those nodes. The others must be let go.
+
+    A report that hangs in its transaction holds its own link's row only: the other leases are prolonged without it.
+    """
     if not tokens:
         return set()
+    try:
+        return _renew(owner, tokens, "")
+    except OperationalError as error:
+        if not isinstance(error.__cause__, LockNotAvailable):
+            raise
+    return _renew(owner, tokens, "SKIP LOCKED")
+
+
+_MINE = (
+    " FROM fleet_nodelink l JOIN unnest(%s::uuid[], %s::bigint[]) AS mine(node_id, token)"
+    " ON l.node_id = mine.node_id AND l.token = mine.token JOIN fleet_node n ON n.id = l.node_id"
+    " WHERE l.owner = %s AND n.state <> 'retired'"
+)
+
+
+def _renew(owner: str, tokens: dict[uuid.UUID, int], wait: str) -> set[uuid.UUID]:
+    mine = [list(tokens), list(tokens.values()), owner]
     with system_scope(), connection.cursor() as cursor:
+        cursor.execute("SELECT set_config('lock_timeout', %s, true)", [RENEW_WAIT])
         cursor.execute(
-            "UPDATE fleet_nodelink l SET expires_at = now() + make_interval(secs => %s)"
-            " FROM unnest(%s::uuid[], %s::bigint[]) AS mine(node_id, token), fleet_node n"
-            " WHERE l.node_id = mine.node_id AND l.token = mine.token AND l.owner = %s"
-            " AND n.id = l.node_id AND n.state <> 'retired' RETURNING l.node_id",
-            [LEASE_S, list(tokens), list(tokens.values()), owner],
+            "UPDATE fleet_nodelink SET expires_at = now() + make_interval(secs => %s) WHERE node_id IN"  # noqa: S608
+            f" (SELECT l.node_id{_MINE} ORDER BY l.node_id FOR NO KEY UPDATE OF l {wait})",
+            [LEASE_S, *mine],
         )
+        cursor.execute(f"SELECT l.node_id{_MINE}", mine)  # a locked row is ours as long as its token is
         return {row[0] for row in cursor.fetchall()}
 
 
