@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import shutil
-import signal
 import threading
 import time
 from typing import Any, Dict, Optional
@@ -14,6 +12,7 @@ from typing import Any, Dict, Optional
 from workers.agent import clock
 from workers.agent.container import ContainerCalls, signal_name
 from workers.agent.files import read_json, read_text, write_json
+from workers.agent.holder import hold, release
 from workers.agent.kill import KillLadder
 from workers.agent.oom import killed_for_memory
 from workers.agent.outputs import spool_outputs
@@ -28,6 +27,7 @@ from workers.agent.times import rfc3339_ns
 log = logging.getLogger("berth.attempt")
 
 _STREAMS = ("log", "outputs")
+_FINISH_AGAIN_S = 30.0
 
 
 class Attempt:
@@ -46,6 +46,7 @@ class Attempt:
         self._wake = Wake()
         self._calls = ContainerCalls(node.runtime, attempt, self._folder, self.state, self._wake)
         self._pump: Optional[LogPump] = None
+        self._truncated = False
         self._thread: Optional[threading.Thread] = None
 
     # -- called by operations ------------------------------------------------------------------------------------
@@ -66,7 +67,9 @@ class Attempt:
         if self._spec is None:
             return
         self.spools = {n: Spool(os.path.join(self._folder, name)) for n, name in enumerate(_STREAMS)}
-        if not self.state.ended:
+        if self.state.ended:
+            self._rest()
+        else:
             self._thread = threading.Thread(target=self._run, args=(self._spec,), name=self.id[:8], daemon=True)
             self._thread.start()
 
@@ -94,10 +97,7 @@ class Attempt:
             self._thread.join(10)
         if self._spec is not None:
             self._calls.remove(self._spec)
-        for spool in self.spools.values():
-            spool.close()
         shutil.rmtree(self._folder)
-        self._wake.close()
 
     # -- the thread ------------------------------------------------------------------------------------------------
 
@@ -111,10 +111,13 @@ class Attempt:
         except Exception as error:
             log.exception("attempt %s", self.id)
             state, data = "failed", {"stage": "agent", "fault": "node", "code": "agent_error", "message": repr(error)}
-        try:
-            self._finish(spec, state, data)
-        except Exception:
-            log.exception("attempt %s can't be finished; it is tried again when the agent restarts", self.id)
+        while not self.state.ended:
+            try:
+                self._finish(spec, state, data)
+            except Exception:
+                log.exception("attempt %s can't be finished now", self.id)  # a full disk, most likely
+                time.sleep(_FINISH_AGAIN_S)
+        self._rest()
 
     def _converge(self, spec: Dict[str, Any]) -> "tuple[str, Dict[str, Any]]":
         """Bring the attempt to its end from wherever it is; returns the end's state and members."""
@@ -222,7 +225,9 @@ class Attempt:
             str(n): {"length": spool.length, "sha256": spool.sha256(), "truncated": truncated[n]}
             for n, spool in self.spools.items()
         }
-        self._release_fifo()
+        holder = self.state.process("holder")
+        if holder is not None:
+            release(holder)
         for path in (self._fifo, os.path.join(self._folder, "env")):
             if os.path.exists(path):
                 os.unlink(path)
@@ -231,11 +236,18 @@ class Attempt:
         self.state.report(state, data={**data, "streams": streams})
         self._node.bytes_ready()
 
+    def _rest(self) -> None:
+        """An ended attempt only answers and sends: it holds no descriptors."""
+        for spool in self.spools.values():
+            spool.close()
+        self._wake.close()
+
     def _seal_log(self) -> bool:
-        if self._pump is None:
-            return False
-        self._pump.finish()
-        return self._pump.truncated
+        pump, self._pump = self._pump, None
+        if pump is not None:
+            pump.finish()
+            self._truncated = pump.truncated
+        return self._truncated
 
     def _seal_outputs(self, spec: Dict[str, Any]) -> bool:
         folder = os.path.join(self._folder, "out")
@@ -244,26 +256,11 @@ class Attempt:
         self.spools[1].clear()  # an earlier agent may have written half of it; the same bytes come again
         return not spool_outputs(folder, self.spools[1], spec["outputs_limit_bytes"])
 
-    def _release_fifo(self) -> None:
-        holder = self.state.process("holder")
-        if holder is None:
-            return
-        holder.signal(signal.SIGTERM)
-        with contextlib.suppress(ChildProcessError):  # an earlier agent's child
-            os.waitpid(holder.pid, 0)
-
     def _start_pump(self, spec: Dict[str, Any]) -> None:
         fifo = open_fifo(self._fifo)
         holder = self.state.process("holder")
         if holder is None or not holder.alive():
-            self.state.update(holder=_hold(fifo))
+            holder = hold(fifo)
+            self.state.update(holder=list(holder) if holder is not None else None)
         self._pump = LogPump(fifo, self.spools[0], spec["log_limit_bytes"], self._node.bytes_ready)
         self._pump.start()
-
-
-def _hold(fifo: int) -> Optional["list[int]"]:
-    """Keep the FIFO open besides us: else the container's last words would vanish with its exit while no agent runs."""
-    actions = [(os.POSIX_SPAWN_DUP2, fifo, fd) for fd in (0, 1, 2)]
-    pid = os.posix_spawn("/bin/sleep", ["sleep", "2147483647"], {}, file_actions=actions, setpgroup=0)
-    process = ProcessId.of(pid)
-    return list(process) if process is not None else None

@@ -32,6 +32,7 @@ class Monitor:
         self._child: Optional["subprocess.Popen[str]"] = None
         self._stopped = threading.Event()
         self._heard = time.monotonic()
+        self._paced = (0, 0)
         self._gpus: Optional[Dict[str, Any]] = None
         self._known = threading.Event()
         self.inventory_hash: Optional[str] = None
@@ -47,7 +48,10 @@ class Monitor:
         child = self._child
         if child is None or child.poll() is not None:
             return
-        self._tell(child, str(_BUSY_S if self._busy() else _IDLE_S))
+        pace = _BUSY_S if self._busy() else _IDLE_S
+        if (child.pid, pace) != self._paced:  # only changes: a hung child would let the pipe fill up
+            self._paced = (child.pid, pace)
+            self._tell(child, str(pace))
         if time.monotonic() - self._heard > _SILENT_S:
             self._heard = time.monotonic()
             self._samples({"gpus": [], "nvml_error": f"the NVIDIA driver has not answered for {_SILENT_S:.0f} s"})

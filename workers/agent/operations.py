@@ -9,6 +9,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from workers.agent import spec as specs
 from workers.agent.attempt import Attempt
+from workers.agent.holder import release_strays
 from workers.agent.inputs import drop_unused
 from workers.agent.monitor import Monitor
 from workers.agent.podman import explain
@@ -54,6 +55,8 @@ class Operations:
     def recover(self) -> None:
         """Go on with everything that the record knows."""
         self._attempts = {name: Attempt(self._node, name) for name in self._node.record.attempt_ids()}
+        live = [attempt for attempt in self.attempts() if not attempt.state.ended]
+        release_strays(self._node.paths.fifos, [attempt.state.process("holder") for attempt in live])
         for attempt in self.attempts():
             attempt.begin()
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
+import logging
 import os
 import struct
 import termios
@@ -14,6 +14,8 @@ from typing import Callable
 
 from workers.agent.process import Wake, wait_readable
 from workers.agent.spool import Spool
+
+log = logging.getLogger("berth.pump")
 
 PIPE_BYTES = 1 << 20
 _F_SETPIPE_SZ = 1031
@@ -47,6 +49,7 @@ class LogPump(threading.Thread):
         self._moved = moved
         self._wake = Wake()
         self._closing = threading.Event()
+        self._troubled = False
         self.truncated = spool.length > limit
 
     def finish(self) -> None:
@@ -77,11 +80,13 @@ class LogPump(threading.Thread):
             return self._drain()
         try:
             moved = self._spool.splice_from(self._fifo, min(room, PIPE_BYTES))
-        except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-                raise
-            time.sleep(0.5)  # the disk is full: hold the container back until there is room
+        except OSError:
+            if not self._troubled:
+                log.exception("the spool can't be written; the container waits")  # a full disk, most likely
+            self._troubled = True
+            time.sleep(0.5)
             return 0
+        self._troubled = False
         self._moved()
         return moved
 

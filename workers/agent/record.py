@@ -42,7 +42,8 @@ class Record:
         """Note a container's create, start or exit, once per event, container and process."""
         key = (event, attempt, container, int(members.get("pid", 0)))
         with self._lock:
-            if key in self._journaled:
+            # A container found ended has no process any more, but its start may stand here already.
+            if key in self._journaled or (not key[3] and any(known[:3] == key[:3] for known in self._journaled)):
                 return
             line = {"event": event, "attempt": attempt, "container": container, **clock.now(), **members}
             write_all(self._journal, json.dumps(line).encode() + b"\n")

@@ -50,6 +50,7 @@ class Spool:
         # One plain number, so that readers in other threads never see it half moved.
         self.length = self._starts[-1] + os.fstat(self._fd).st_size
         self._hash = self._resume_hash()
+        self._hashed = self._starts[-1]
 
     @property
     def first(self) -> int:
@@ -67,18 +68,18 @@ class Spool:
             while not self.wait_for_room(0.5):
                 if stop is not None and stop.is_set():
                     return False
-            piece = view[: self._segment_bytes - self._tail]
+            piece = view[: self._space()]
             os.lseek(self._fd, self._tail, os.SEEK_SET)
             write_all(self._fd, bytes(piece))
-            self._grow(len(piece))
+            self.length += len(piece)
             view = view[len(piece) :]
         return True
 
     def splice_from(self, pipe: int, limit: int) -> int:
         """Move at most `limit` bytes from a pipe in one system call, so that no kill can lose them; 0 when empty."""
-        count = min(limit, self._segment_bytes - self._tail)
+        count = min(limit, self._space())
         moved = _splice(pipe, self._fd, self._tail, count)
-        self._grow(moved)
+        self.length += moved
         return moved
 
     def wait_for_room(self, timeout_s: float) -> bool:
@@ -113,12 +114,15 @@ class Spool:
         if self._hash is None:
             return None
         whole = Sha256(self._hash.state) if self._hash.state is not None else self._hash
-        self._hash_segment(whole, self._fd, self._tail)
+        if self._hashed < self.length:
+            self._hash_segment(whole, self._fd, self._tail)
         return whole.hexdigest()
 
     def close(self) -> None:
-        """Close the writer's file."""
-        os.close(self._fd)
+        """Close the writer's file; reading goes on."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
 
     def clear(self) -> None:
         """Delete every byte and begin again at 0."""
@@ -130,6 +134,7 @@ class Spool:
             self.length = 0
         self._fd = os.open(self._segment(0), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._hash = Sha256()
+        self._hashed = 0
 
     def _segment(self, start: int) -> str:
         return os.path.join(self._folder, f"seg-{start:016x}")
@@ -147,15 +152,18 @@ class Spool:
                 if os.path.exists(path):
                     os.unlink(path)
 
-    def _grow(self, count: int) -> None:
-        self.length += count
+    def _space(self) -> int:
+        """Bytes that still fit into the last segment, or a new one; after an error it may be tried again."""
         if self._tail >= self._segment_bytes:
             self._seal()
+        return self._segment_bytes - self._tail
 
     def _seal(self) -> None:
         start = self.length
         if self._hash is not None:
-            self._hash_segment(self._hash, self._fd, self._tail)
+            if self._hashed < start:
+                self._hash_segment(self._hash, self._fd, self._tail)
+                self._hashed = start
             if self._hash.state is not None:
                 write_atomic(self._state(start), self._hash.state)
         fd = os.open(self._segment(start), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

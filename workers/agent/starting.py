@@ -124,7 +124,10 @@ class Start:
         """What became of a start that a killed agent left behind: a started container, or None."""
         earlier = self._state.process("command")
         if earlier is not None:
-            earlier.wait(self._wake, RUNTIME_TIMEOUT_S)
+            deadline = time.monotonic() + RUNTIME_TIMEOUT_S
+            # A stop wakes the wait, but changes nothing: what podman is at must be known first.
+            while not earlier.wait(self._wake, deadline - time.monotonic()) and time.monotonic() < deadline:
+                continue
         found = self._calls.inspect()
         if found is None:
             return None

@@ -16,10 +16,12 @@ from hypothesis import strategies as st
 from workers.agent import spec as specs
 from workers.agent.build import build
 from workers.agent.failpoints import Failpoints
+from workers.agent.holder import hold, release, release_strays
 from workers.agent.inputs import drop_unused, place_inputs
 from workers.agent.outputs import spool_outputs
 from workers.agent.paths import DEFAULT_HOME, Paths
 from workers.agent.process import ProcessId, Wake
+from workers.agent.pump import open_fifo
 from workers.agent.record import Record
 from workers.agent.spool import Spool
 from workers.agent.state import AttemptState
@@ -68,6 +70,7 @@ def test_journal_notes_each_life_once(record: Record, tmp_path: Path) -> None:
     other = again(record)
     other.journal("start", ATTEMPT, "c1", pid=7)
     other.journal("start", ATTEMPT, "c1", pid=8)
+    other.journal("start", ATTEMPT, "c1", pid=0)
     lines = (tmp_path / "home/record/journal").read_text().splitlines()
     assert len(lines) == 2
     with (tmp_path / "home/record/journal").open("a") as file:
@@ -275,3 +278,19 @@ def test_the_same_sources_build_the_same_agent(tmp_path: Path) -> None:
     assert first.version == second.version
     assert first.path.read_bytes() == second.path.read_bytes()
     assert first.path.name == f"{first.version}.pyz"
+
+
+def test_stray_holders_are_found_by_their_fifo(tmp_path: Path) -> None:
+    fifo = open_fifo(str(tmp_path / "fifo"))
+    kept, stray = hold(fifo), hold(fifo)
+    os.close(fifo)
+    assert kept is not None
+    assert stray is not None
+    release_strays(str(tmp_path / "elsewhere"), [])
+    assert kept.alive()
+    assert stray.alive()
+    release_strays(str(tmp_path), [kept, None])
+    os.waitpid(stray.pid, 0)
+    assert kept.alive()
+    release(kept)
+    assert not kept.alive()

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workers.agent import sha, spool
+from workers.agent.files import write_atomic
 from workers.agent.pump import LogPump, log_marker, open_fifo
 from workers.agent.spool import Spool
 
@@ -167,4 +168,23 @@ def test_a_pump_carries_all_bytes(tmp_path: Path) -> None:
     data = os.urandom(3_000_000)
     assert not pump(tmp_path, one, 1 << 40, data).truncated
     assert everything(one) == data
+    one.close()
+
+
+def test_a_full_disk_holds_back_and_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = small(tmp_path)
+    failures = [3]
+
+    def full(path: str, data: bytes) -> None:
+        if failures[0]:
+            failures[0] -= 1
+            raise OSError(28, "No space left on device")
+        write_atomic(path, data)
+
+    monkeypatch.setattr(spool, "write_atomic", full)
+    data = os.urandom(3500)
+    assert not pump(tmp_path, one, 1 << 40, data).truncated
+    assert failures == [0]
+    assert everything(one) == data
+    assert one.sha256() == hashlib.sha256(data).hexdigest()
     one.close()
