@@ -49,7 +49,7 @@ def processes(given: Env, *, options: Options = embedded.PRODUCTION, nodes: int 
         table.append(postgres_process(env, options))
     if not env.redis_url:
         table.append(redis_process(env, options))
-    table.append(migrate_process())
+    table += [migrate_process(), static_process()]
     if not given.smtp_host:
         table.append(mail_process(env))
     table += [web_process(env), ProcessSpec("relay", _python("-m", "workers.relay"), alongside=True)]
@@ -99,6 +99,12 @@ def migrate_process() -> ProcessSpec:
     """Return the row that brings the database to the code's version and ends."""
     argv = _python("manage.py", "migrate", "--noinput")
     return ProcessSpec("migrate", argv, oneshot=True, start_seconds=MIGRATE_SECONDS)
+
+
+def static_process() -> ProcessSpec:
+    """Return the row that gathers the console's static files under hashed names, beside the migration."""
+    argv = _python("manage.py", "collectstatic", "--noinput", "-v", "0")
+    return ProcessSpec("static", argv, oneshot=True, alongside=True, start_seconds=MIGRATE_SECONDS)
 
 
 def web_process(env: Env) -> ProcessSpec:

@@ -459,6 +459,7 @@ def test_the_table_leaves_out_what_is_external(env: Env) -> None:
         "postgres",
         "redis",
         "migrate",
+        "static",
         "mail",
         "web",
         "relay",
@@ -470,7 +471,7 @@ def test_the_table_leaves_out_what_is_external(env: Env) -> None:
     assert inside.smtp_host == "127.0.0.1"
     url = with_database_name(os.environ["DATABASE_URL"], "postgres")
     outside = env.with_changes(http_port=free_port(), database_url=url, redis_url=os.environ["REDIS_URL"])
-    assert [spec.name for spec in processes(outside)[1]][:2] == ["migrate", "mail"]
+    assert [spec.name for spec in processes(outside)[1]][:3] == ["migrate", "static", "mail"]
     mailed = env.with_changes(http_port=free_port(), smtp_host="mail.example.org")
     assert "mail" not in [spec.name for spec in processes(mailed)[1]]
 
