@@ -27,6 +27,11 @@ class Cell:
     deviations: list[str] = field(default_factory=list)
 
     @property
+    def run_s(self) -> float:
+        """How long the job runs by itself."""
+        return self.step.run_s + (self.fault.lasts_s if self.step.outlasts else 0.0)
+
+    @property
     def lost(self) -> bool:
         """Whether the attempt must be lost with its node and the job requeued."""
         return self.step.name in self.fault.lost

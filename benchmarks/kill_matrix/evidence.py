@@ -98,7 +98,7 @@ def _judge_starts(cell: Cell, attempts: list[Attempt], journal: list[dict[str, A
 
 
 def _judge_log(cell: Cell, attempt: Attempt, client: Client, job_id: str) -> None:
-    expected = expected_log(cell.job, cell.step.run_s)
+    expected = expected_log(cell.job, cell.run_s)
     held = client.log(job_id, attempt.no)
     row = rows(lambda: ByteStream.objects.filter(attempt=attempt, stream=0).first())
     if attempt.end_reason == "node_lost":

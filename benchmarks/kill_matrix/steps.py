@@ -19,6 +19,7 @@ class Step:
     everybody: bool = False  # the point can't be armed for one job alone; nobody else passes it meanwhile
     nudged: bool = False  # the relay is parked already, so the driver itself sends the scheduler's hint
     run_s: float = 1.0
+    outlasts: bool = False  # the job runs longer than the fault lasts
 
 
 STEPS = {
@@ -37,7 +38,7 @@ STEPS = {
         Step("S9c", "container started, not reported", "b", "after_start", on_node=True, everybody=True),
         Step("S9d", "container ended, not reported", "b", "before_exit_report", on_node=True, everybody=True),
         Step("S10", "inside T4: running, not committed", "c", "S10", run_s=6.0),
-        Step("S11", "log bytes written, not synced", "c", "S11", run_s=8.0),
+        Step("S11", "log bytes written, not synced", "c", "S11", run_s=8.0, outlasts=True),
         Step("S12", "end received, not applied", "d", "S12"),
         Step("S13", "inside T5: ended, not committed", "d", "S13"),
         Step("S14", "mail due, not sent", "a", "S14"),

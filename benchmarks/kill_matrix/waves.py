@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from apps.workloads.models import Job
 from benchmarks.kill_matrix.cell import Cell, Wave
@@ -54,11 +55,12 @@ def _await_calm(room: Room) -> None:
 
 def _park(room: Room, client: Client, fault: Fault, step: Step) -> Cell:
     name = f"{fault.name}-{step.name}".lower()
-    spec = {
-        "name": name, "image": room.image, "command": ["sh", "-c", script(name, step.run_s)], "gpus": 1,
-        "gpu_model": model_of(step.node), "cpus": 0.1, "memory_mib": 64, "shm_mib": 8, "max_retries": 1,
+    spec: dict[str, Any] = {
+        "name": name, "image": room.image, "gpus": 1, "gpu_model": model_of(step.node), "cpus": 0.1,
+        "memory_mib": 64, "shm_mib": 8, "max_retries": 1,
     }  # fmt: skip
     cell = Cell(fault, step, name, Submission(client, spec))
+    spec["command"] = ["sh", "-c", script(name, cell.run_s)]
     room.arm(step, name)
     cell.submission.start()
     if step.nudged:

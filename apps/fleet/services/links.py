@@ -4,6 +4,7 @@ Leases use PostgreSQL's clock; the token only grows, and a report under an old t
 """
 
 import uuid
+from typing import Any
 
 from django.db import OperationalError, connection
 from psycopg.errors import LockNotAvailable
@@ -69,7 +70,7 @@ _MINE = (
 
 
 def _renew(owner: str, tokens: dict[uuid.UUID, int], wait: str) -> set[uuid.UUID]:
-    mine = [list(tokens), list(tokens.values()), owner]
+    mine: list[Any] = [list(tokens), list(tokens.values()), owner]
     with system_scope(), connection.cursor() as cursor:
         cursor.execute("SELECT set_config('lock_timeout', %s, true)", [RENEW_WAIT])
         cursor.execute(
