@@ -170,3 +170,13 @@ def test_the_check_asks_for_the_blacklist(settings: Any) -> None:
     assert refresh_tokens_can_end(None) == []
     settings.INSTALLED_APPS = [a for a in settings.INSTALLED_APPS if not a.endswith("token_blacklist")]
     assert [message.id for message in refresh_tokens_can_end(None)] == ["berth.E010"]
+
+
+def test_the_page_locks_out_too(world: World) -> None:
+    page = Client()
+    form = {"username": "alice@acme.test", "password": "wrong"}
+    for _ in range(10):
+        assert page.post("/sign-in", form).status_code == 422
+    assert page.post("/sign-in", {**form, "password": PASSWORD}).status_code == 422
+    assert nobody().post("auth/token", GOOD).status_code == 429
+    assert Client(REMOTE_ADDR="192.0.2.9").post("/sign-in", {**form, "password": PASSWORD}).status_code == 302
