@@ -159,4 +159,5 @@ def node_act(request: HttpRequest, visitor: Visitor, node: str, verb: str) -> Ht
         told(request, lambda: node_drain(actor=actor, node_id=node_id, reason=reason, now=now), done)
     else:
         told(request, lambda: node_retire(actor=actor, node_id=node_id, now=now), _("The node is retired."))
-    return redirect("node", node=node)
+    # a retired node gives its name free
+    return redirect("node", node=found.id if verb == "retire" else node)
