@@ -136,6 +136,7 @@ def test_installing_converges_and_keeps_two(sandbox_node: SandboxNode, sandbox_i
     world = world_of(sandbox_node, sandbox_image)
     try:
         folder = f"{AGENT_HOME}/agent"
+        world.sh(f"find {folder} -name '*.pyz' -not -name {world.agent.version}.pyz -delete")
         for name in ("aaaaaaaaaaaa", "bbbbbbbbbbbb", "cccccccccccc"):
             world.sh(
                 f"echo x > {folder}/{name}.pyz; touch -d '2001-01-0{1 + 'abc'.index(name[0])}' {folder}/{name}.pyz"
