@@ -14,7 +14,7 @@ import paramiko
 import pytest
 
 from portal.sandbox import SandboxCluster, SandboxError, SandboxNode
-from tests.nodes.conftest import NodeFactory, unique_cluster
+from tests.sandboxes import NodeFactory, unique_cluster
 
 pytestmark = pytest.mark.nodes
 

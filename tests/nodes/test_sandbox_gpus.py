@@ -11,8 +11,8 @@ import pynvml
 import pytest
 
 from portal.sandbox import SandboxCluster, SandboxNode
-from tests.nodes.conftest import NodeFactory
 from tests.nodes.test_sandbox import until
+from tests.sandboxes import NodeFactory
 
 pytestmark = pytest.mark.nodes
 
