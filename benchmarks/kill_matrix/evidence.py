@@ -120,13 +120,12 @@ def _judge_usage(cell: Cell, attempt: Attempt, wave: Wave, journal: list[dict[st
     started, ended = lines.get("start"), lines.get("exit")
     if attempt.end_reason == "node_lost":
         beat = wave.heartbeats.get(cell.step.node, {})
-        until_beat = (beat["mono_ns"] - started["started_mono_ns"]) / 1e9 if started and beat else 0.0
-        cell.gpu_seconds += f"{billed:.3f}≤{max(0.0, until_beat):.3f} + "
-        cell.expect(
-            billed <= max(0.0, until_beat) + _MILLISECOND, f"billed {billed:.6f} s, alive for {until_beat:.6f} s"
-        )
-        if usage is not None:
-            cell.expect(abs(billed - until_beat) <= _MILLISECOND, f"billed {billed:.6f} of {until_beat:.6f} s alive")
+        known_until = ended["ended_mono_ns"] if ended else beat.get("mono_ns", 0)
+        lived = max(0.0, (known_until - started["started_mono_ns"]) / 1e9) if started else 0.0
+        cell.gpu_seconds += f"{billed:.3f}≤{lived:.3f} + "
+        cell.expect(billed <= lived + _MILLISECOND, f"billed {billed:.6f} s, alive for {lived:.6f} s")
+        if usage is not None:  # it was reported running: then all of it is billed
+            cell.expect(abs(billed - lived) <= _MILLISECOND, f"billed {billed:.6f} of {lived:.6f} s alive")
         return
     record = (ended["ended_mono_ns"] - started["started_mono_ns"]) / 1e9 if started and ended else 0.0
     cell.gpu_seconds += f"{billed:.3f}={record:.3f}"

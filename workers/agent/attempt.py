@@ -203,15 +203,16 @@ class Attempt:
         }
 
     def _loss(self, reason: str, alive: Dict[str, Any]) -> Dict[str, Any]:
-        """The container is gone without an exit: it ran until the node's last proof of life."""
-        started = self.state["started_mono_ns"]
+        """Lost: it ran until its exit if that was seen before the node died, else until the last proof of life."""
+        started, exit_ = self.state["started_mono_ns"], self.state["exit"]
         known = started is not None and alive.get("boot_id") == self.state["boot_id"]
+        lived = max(0, alive["mono_ns"] - started) if known else 0
         return {
             "reason": reason,
             "last_alive_mono_ns": alive.get("mono_ns"),
             "last_alive_utc_ns": alive.get("utc_ns"),
             "lost_boot_id": self.state["boot_id"],
-            "ran_ns": max(0, alive["mono_ns"] - started) if known else 0,
+            "ran_ns": exit_["ran_ns"] if exit_ is not None else lived,
         }
 
     # -- the end ---------------------------------------------------------------------------------------------------
