@@ -84,11 +84,11 @@ class LogView(StreamView):
             info = self.info(job_id, Stream.LOG, query.get("attempt"))
         except NotFound:
             job = job_get(actor=self.actor, tenant=self.tenant, job_id=job_id)
-            if query.get("attempt") or job.attempts:
+            if query.get("attempt"):
                 raise
-            return _log_answer(
-                b"", attempt=0, offset=0, length=0, complete=bool(job.result), truncated=False, sha256=""
-            )
+            # an attempt may have been placed since the first look: then the log is empty, not complete
+            complete = bool(job.result) and not job.attempts
+            return _log_answer(b"", attempt=0, offset=0, length=0, complete=complete, truncated=False, sha256="")
         wanted = query["offset"]
         offset = min(wanted if wanted >= 0 else max(0, info.length + wanted), info.length)
         return _log_answer(
