@@ -1,8 +1,8 @@
 """Mail at a job's end: a row first, then a real SMTP server; one that is away is tried again, a twin is not sent."""
 
-import asyncio
 import datetime as dt
 import email
+import socket
 from collections.abc import Iterator
 from email.message import EmailMessage, Message
 from email.policy import default
@@ -25,6 +25,12 @@ from tests.spine_world import later, make_tenant
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
 class Letters:
     """An SMTP server's handler that keeps what it gets, or refuses."""
 
@@ -43,12 +49,11 @@ class Letters:
 @pytest.fixture
 def letters(settings: Settings) -> Iterator[Letters]:
     handler = Letters()
-    controller = Controller(handler, hostname="127.0.0.1", port=0)
+    controller = Controller(handler, hostname="127.0.0.1", port=free_port())
     controller.start()
-    assert isinstance(controller.server, asyncio.base_events.Server)
     settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
     settings.EMAIL_HOST = "127.0.0.1"
-    settings.EMAIL_PORT = controller.server.sockets[0].getsockname()[1]
+    settings.EMAIL_PORT = controller.port
     yield handler
     controller.stop()
 
