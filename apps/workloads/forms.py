@@ -10,7 +10,7 @@ from typing import Any
 
 from django import forms
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy as _lazy
+from django.utils.translation import gettext_lazy
 
 from apps.core.errors import InvalidInput
 from apps.workloads.types import GIB, InputFile, JobSpec
@@ -74,44 +74,56 @@ class JobForm(forms.Form):
     """A job as typed; `spec()` is what is submitted."""
 
     name = forms.CharField(
-        label=_lazy("Name"), max_length=63, help_text=_lazy("Letters, digits, dots, hyphens and underscores.")
+        label=gettext_lazy("Name"),
+        max_length=63,
+        help_text=gettext_lazy("Letters, digits, dots, hyphens and underscores."),
     )
     image = forms.CharField(
-        label=_lazy("Image"),
+        label=gettext_lazy("Image"),
         max_length=255,
-        help_text=_lazy("A container image, such as docker.io/library/python:3.12."),
+        help_text=gettext_lazy("A container image, such as docker.io/library/python:3.12."),
     )
     command = forms.CharField(
-        label=_lazy("Command"), widget=forms.Textarea(attrs={"rows": 3}), strip=False,
-        help_text=_lazy(
+        label=gettext_lazy("Command"), widget=forms.Textarea(attrs={"rows": 3}), strip=False,
+        help_text=gettext_lazy(
             "As in a terminal; quotes group words. Input files lie in /berth/in, what you write to /berth/out is kept."
         ),
     )  # fmt: skip
-    shell = forms.BooleanField(label=_lazy("Run in a shell (for pipes, && and variables)"), required=False)
+    shell = forms.BooleanField(label=gettext_lazy("Run in a shell (for pipes, && and variables)"), required=False)
     env = forms.CharField(
-        label=_lazy("Environment"), required=False, widget=forms.Textarea(attrs={"rows": 3}), strip=False,
-        help_text=_lazy("One NAME=value per line. Values are sealed and never shown again."),
+        label=gettext_lazy("Environment"), required=False, widget=forms.Textarea(attrs={"rows": 3}), strip=False,
+        help_text=gettext_lazy("One NAME=value per line. Values are sealed and never shown again."),
     )  # fmt: skip
     inputs = forms.CharField(required=False, widget=forms.HiddenInput(), initial="[]")
 
-    gpus = forms.IntegerField(label=_lazy("GPUs"), initial=1, help_text=_lazy("All on one node."))
+    gpus = forms.IntegerField(label=gettext_lazy("GPUs"), initial=1, help_text=gettext_lazy("All on one node."))
     gpu_model = forms.CharField(
-        label=_lazy("GPU model"), required=False, max_length=120, help_text=_lazy("Empty: any model.")
+        label=gettext_lazy("GPU model"), required=False, max_length=120, help_text=gettext_lazy("Empty: any model.")
     )
     gpu_memory = SizeField(
-        label=_lazy("GPU memory"), required=False, help_text=_lazy("At least, per GPU, such as 40 GiB. Empty: any.")
+        label=gettext_lazy("GPU memory"),
+        required=False,
+        help_text=gettext_lazy("At least, per GPU, such as 40 GiB. Empty: any."),
     )
-    cpus = forms.DecimalField(label=_lazy("CPU cores"), initial=1, min_value=Decimal(0), max_value=Decimal(10**6))
-    memory = SizeField(label=_lazy("Memory"), initial="1 GiB", help_text=_lazy("A job that uses more is ended."))
+    cpus = forms.DecimalField(
+        label=gettext_lazy("CPU cores"), initial=1, min_value=Decimal(0), max_value=Decimal(10**6)
+    )
+    memory = SizeField(
+        label=gettext_lazy("Memory"), initial="1 GiB", help_text=gettext_lazy("A job that uses more is ended.")
+    )
     shm = SizeField(
-        label=_lazy("Shared memory"), initial="64 MiB", help_text=_lazy("Part of the memory. Data loaders need it.")
+        label=gettext_lazy("Shared memory"),
+        initial="64 MiB",
+        help_text=gettext_lazy("Part of the memory. Data loaders need it."),
     )
 
     time_limit = forms.CharField(
-        label=_lazy("Time limit"), initial="1d", help_text=_lazy("Such as 90m, 2h 30m or 1d. Then it is stopped.")
+        label=gettext_lazy("Time limit"),
+        initial="1d",
+        help_text=gettext_lazy("Such as 90m, 2h 30m or 1d. Then it is stopped."),
     )
     max_retries = forms.IntegerField(
-        label=_lazy("Retries"), initial=0, help_text=_lazy("How often it is requeued when a node fails.")
+        label=gettext_lazy("Retries"), initial=0, help_text=gettext_lazy("How often it is requeued when a node fails.")
     )
 
     idempotency_key = forms.CharField(widget=forms.HiddenInput(), max_length=64)

@@ -61,6 +61,7 @@ function showLog() {
   const some = feed.length > 0;
   const ended = state().active === "0" || shownAttempt < Number(state().attempt);
   box.hidden = !some && !lead.hidden;
+  box.dataset.empty = some ? "0" : "1";
   find("log-bar").hidden = !some && Number(state().attempt) < 2;
   find("log-download").hidden = !some;
   find("log-download").href = `${api}/log/download?attempt=${shownAttempt}`;

@@ -75,3 +75,19 @@ def test_the_words_are_those_of_the_word_list() -> None:
         "Host key fingerprint": "主机密钥指纹", "Image": "镜像",
     }  # fmt: skip
     assert {name: catalogue[name] for name in wanted} == wanted
+
+
+@pytest.mark.parametrize(
+    ("folder", "pattern", "call", "domain"),
+    [
+        ("templates", "*.html", r'\{% trans "([^"]+)" %\}', "django"),
+        ("apps", "*.py", r'\b(?:_|gettext_lazy)\(\s*"((?:[^"\\]|\\.)+)"\s*\)', "django"),
+        ("static/js", "*.js", r'\b_\("([^"]+)"\)', "djangojs"),
+    ],
+)
+def test_what_the_sources_say_is_in_the_catalogue(folder: str, pattern: str, call: str, domain: str) -> None:
+    catalogue, _ = read_po(FOLDER / f"{domain}.po")
+    sources = sorted((FOLDER.parents[2] / folder).rglob(pattern))
+    said = {text.replace('\\"', '"') for path in sources for text in re.findall(call, path.read_text())}
+    assert said
+    assert sorted(said - catalogue.keys()) == [], "run manage.py makemessages, translate, run msgfmt"
