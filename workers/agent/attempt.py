@@ -143,9 +143,12 @@ class Attempt:
         process = ProcessId.of(pid) if pid else None
         now = clock.now()
         begun = rfc3339_ns(found.started_at) if found is not None else 0
-        started = now["mono_ns"] - (max(0, now["utc_ns"] - begun) if begun else 0)
-        times = {"started_mono_ns": started, "started_utc_ns": now["utc_ns"] - (now["mono_ns"] - started)}
         container = self.state["container_id"]
+        # When an agent before us noted the start, that note is what is metered.
+        noted = self._node.record.start_of(self.id, container)
+        seen = now["mono_ns"] - (max(0, now["utc_ns"] - begun) if begun else 0)
+        started = seen if noted is None else noted
+        times = {"started_mono_ns": started, "started_utc_ns": now["utc_ns"] - (now["mono_ns"] - started)}
         self._node.record.journal("start", self.id, container, pid=pid, started_mono_ns=started)
         self._node.failpoints.reach("after_start", self.id)
         kept = list(process) if process is not None else [0, 0]

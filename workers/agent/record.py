@@ -26,7 +26,9 @@ class Record:
         paths.make()
         self.epoch = self._load_epoch()
         self.last_alive: Dict[str, Any] = read_json(self._path("heartbeat")) or {}
-        self._journaled = self._load_journal()
+        self._journaled: Set[Tuple[str, str, str, int]] = set()
+        self._starts: Dict[Tuple[str, str], int] = {}
+        self._load_journal()
         self._journal = os.open(self._path("journal"), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._heartbeat = os.open(self._path("heartbeat"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
@@ -48,7 +50,11 @@ class Record:
             line = {"event": event, "attempt": attempt, "container": container, **clock.now(), **members}
             write_all(self._journal, json.dumps(line).encode() + b"\n")
             os.fdatasync(self._journal)
-            self._journaled.add(key)
+            self._remember(line)
+
+    def start_of(self, attempt: str, container: str) -> Optional[int]:
+        """When the container started by the monotonic clock, as first noted; None when no start is noted."""
+        return self._starts.get((attempt, container))
 
     def removed(self, attempt: str) -> bool:
         """True when this attempt was here and is gone for good."""
@@ -112,12 +118,15 @@ class Record:
             write_atomic(self._path("epoch"), text.encode(), durable=True)
         return text
 
-    def _load_journal(self) -> Set[Tuple[str, str, str, int]]:
-        seen = set()
+    def _load_journal(self) -> None:
         for line in read_text(self._path("journal")).splitlines():
             try:
-                value = json.loads(line)
-                seen.add((value["event"], value["attempt"], value["container"], int(value.get("pid", 0))))
+                self._remember(json.loads(line))
             except (ValueError, KeyError, TypeError):
                 continue  # the last line of a power cut
-        return seen
+
+    def _remember(self, line: Dict[str, Any]) -> None:
+        attempt, container = line["attempt"], line["container"]
+        self._journaled.add((line["event"], attempt, container, int(line.get("pid", 0))))
+        if line["event"] == "start":
+            self._starts.setdefault((attempt, container), int(line.get("started_mono_ns", 0)))

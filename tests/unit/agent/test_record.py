@@ -294,3 +294,12 @@ def test_stray_holders_are_found_by_their_fifo(tmp_path: Path) -> None:
     assert kept.alive()
     release(kept)
     assert not kept.alive()
+
+
+def test_the_first_note_of_a_start_tells_when(record: Record) -> None:
+    assert record.start_of(ATTEMPT, "c1") is None
+    record.journal("start", ATTEMPT, "c1", pid=7, started_mono_ns=1000)
+    record.journal("start", ATTEMPT, "c1", pid=0, started_mono_ns=2000)
+    assert record.start_of(ATTEMPT, "c1") == 1000
+    assert again(record).start_of(ATTEMPT, "c1") == 1000
+    assert record.start_of(ATTEMPT, "c2") is None
