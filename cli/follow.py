@@ -117,9 +117,7 @@ class LogFollower:
 
     def run(self) -> Job:
         """Prints until the end and returns the job as it then stands."""
-        self._live.subscribe(f"job/{self._job['id']}")
-        # The answer to the subscription asks for a first look; a look before it would have to be taken again.
-        news = self._live.wait(SUBSCRIBED_WITHIN_S) or {ANEW}
+        news = self._begin()
         try:
             while not self._step(news):
                 news = self._news()
@@ -128,6 +126,17 @@ class LogFollower:
             raise interrupted(self._job) from None
         self._watch.hide()
         return self._job
+
+    def _begin(self) -> set[str]:
+        """Subscribes; what the job in hand tells already is not read again: a fresh one has no log yet."""
+        job = self._job
+        fresh = job["state"] == "pending" and not job["attempts"] and self._only is None
+        self._live.subscribe(f"job/{job['id']}", known_seq=job["seq"] if fresh else None)
+        if not fresh:
+            return self._live.wait(SUBSCRIBED_WITHIN_S) or {ANEW}
+        self._read_job_at = time.monotonic()
+        self._watch.show(job["shown_state"], words(job))
+        return self._news()
 
     def _news(self) -> set[str]:
         """Waits for what is new; steps of the job's state that follow each other closely are read together."""

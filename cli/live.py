@@ -28,6 +28,7 @@ class Live:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._topics: set[str] = set()
+        self._known: dict[str, int | None] = {}
         self._news: set[str] = set()
         self._changed = threading.Condition()
         self._connection: Any = None
@@ -49,10 +50,14 @@ class Live:
         if self._thread is not None:
             self._thread.join(timeout=2.0)
 
-    def subscribe(self, topic: str) -> None:
-        """Asks for hints of a topic, on this and every later connection."""
+    def subscribe(self, topic: str, *, known_seq: int | None = None) -> None:
+        """Asks for hints of a topic, on this and every later connection.
+
+        Once it is served, `wait` says `anew`, unless the object's newest event is still `known_seq`.
+        """
         with self._changed:
             self._topics.add(topic)
+            self._known[topic] = known_seq
             connection = self._connection
         if connection is not None:
             with contextlib.suppress(Exception):  # a broken connection is opened again, with all topics
@@ -131,7 +136,9 @@ class Live:
             self._tell(str(frame.get("hint", {}).get("kind", "event")))
         elif kind in ("subscribed", "refetch", "error"):
             self._served = True
-            self._tell(ANEW)
+            known = self._known.pop(str(frame.get("topic")), None) if kind == "subscribed" else None
+            if known is None or frame.get("seq") != known:
+                self._tell(ANEW)
 
 
 def _websocket_error() -> type[Exception]:

@@ -8,6 +8,7 @@ from celery import shared_task
 from apps.core.clock import utc_now
 from apps.scheduling.services import cycle_run
 from apps.workloads.services import attempts_lost_with_node
+from workers.relay.outbox import drain
 
 _last_cycle_began = 0.0
 
@@ -19,7 +20,8 @@ def cycle(key: str, asked_at: float) -> None:
     if asked_at < _last_cycle_began:
         return
     _last_cycle_began = time.time()
-    cycle_run(now=utc_now())
+    if cycle_run(now=utc_now()).placed:
+        drain()  # the operations are on their way without the relay's turn; claims keep the two apart
 
 
 @shared_task(name="scheduling.node_went_down")

@@ -70,7 +70,7 @@ def attempt_progressed(
         if attempt.state == AttemptState.PLACED:
             _both(attempt, expect=(AttemptState.PLACED,), to=AttemptState.STARTING, event="starting", now=now)
         Attempt.objects.filter(pk=attempt_id).update(node_status_seq=status_seq, progress=progress)
-        if progress.get("state") != attempt.progress.get("state"):
+        if progress.get("state") not in ("preparing", attempt.progress.get("state")):  # `job.starting` says preparing
             state.noted(
                 Job, attempt.job_id, event=f"job.{progress['state']}", data={"attempt": attempt.no, **progress}, now=now
             )

@@ -93,7 +93,7 @@ def test_a_job_succeeds_and_everything_is_given_back() -> None:
         names = list(Event.objects.filter(object_id=job.id).order_by("seq").values_list("seq", "name"))
     assert [seq for seq, _ in names] == list(range(1, len(names) + 1))
     assert [name for _, name in names] == [
-        "job.submitted", "job.placed", "job.starting", "job.preparing", "job.running", "job.ended",
+        "job.submitted", "job.placed", "job.starting", "job.running", "job.ended",
     ]  # fmt: skip
     assert_nothing_held(tenant)
 
