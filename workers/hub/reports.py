@@ -165,7 +165,12 @@ class Reports:
         writer = self._writer(attempt_id, stream)
         with writer.lock:
             writer.write(offset, data)
-            return self._stride(writer) if writer.stride_due() else None
+        if not writer.prompt_due() or not writer.striding.acquire(blocking=False):
+            return None
+        try:
+            return self._stride(writer)
+        finally:
+            writer.striding.release()
 
     def on_samples(self, samples: Samples) -> None:
         """Stores readings, takes a lost GPU out of the offer, and tells the pages of the jobs on these GPUs."""
@@ -199,9 +204,9 @@ class Reports:
     # -- bytes and ends ------------------------------------------------------------------------------------------
 
     def flush_late(self) -> None:
-        """Indexes bytes that no later bytes have pushed through, and the ends that waited for them."""
+        """Indexes what the link's thread has left, and the ends that waited for it."""
         for writer in list(self._writers.values()):
-            with writer.lock:
+            with writer.striding:
                 durable = self._stride(writer) if writer.stride_due() else None
             if durable is not None:
                 self._voice.ack(writer.attempt_id, writer.stream, durable)

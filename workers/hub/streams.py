@@ -11,6 +11,9 @@ from workers import points
 
 STRIDE_BYTES = 8 << 20
 STRIDE_S = 0.1
+PROMPT_BYTES = 64 << 10
+"""So little is synced by the link's own thread, at once; more goes to the flusher beside it: a disk must not hold the
+link back."""
 
 
 class OffsetGap(Exception):
@@ -25,7 +28,8 @@ class StreamWriter:
         self.stream = stream
         self.length = durable
         self.durable = durable
-        self.lock = threading.Lock()
+        self.lock = threading.Lock()  # of the length
+        self.striding = threading.Lock()  # of the durable length; held while the disk is waited for
         self._key = stream_key(attempt_id, stream)
         self._store = store
         self._strode_at = 0.0
@@ -43,6 +47,10 @@ class StreamWriter:
         """Says whether what was written should be synced and indexed now: the first bytes at once, then in strides."""
         waiting = self.length - self.durable
         return waiting >= STRIDE_BYTES or (waiting > 0 and time.monotonic() - self._strode_at >= STRIDE_S)
+
+    def prompt_due(self) -> bool:
+        """Says whether the link's own thread should do it: little has come, as from a job that prints lines."""
+        return self.length - self.durable <= PROMPT_BYTES and self.stride_due()
 
     def sync(self) -> int:
         """Makes what was written survive a power cut; returns the length that does."""
