@@ -1,5 +1,6 @@
 """A person submits a job in a browser, watches it and cancels it; the page survives the death of its server."""
 
+import hashlib
 import re
 import uuid
 
@@ -17,7 +18,7 @@ from apps.workloads.selectors import stream_key
 from apps.workloads.services import stream_extend
 from tests.journeys.conftest import Visit, Web, until
 from tests.spine_world import PlayedNode, make_node, submit
-from tests.world import World, job_runs
+from tests.world import World, job_exits, job_runs
 
 pytestmark = [pytest.mark.journey]
 
@@ -91,6 +92,48 @@ def test_submit_watch_cancel(world: World, visit: Visit) -> None:
     assert visit.log() == "EPOCH 1\ncafé green ␀ �\n"
     with system_scope():
         assert Job.objects.get().result == "cancelled"
+
+
+def test_files_go_up_before_the_form_and_a_double_click_makes_one_job(world: World, visit: Visit) -> None:
+    page = visit.page
+    visit.sign_in(world.bob)
+    visit.go("/jobs/new")
+    page.get_by_label("Name").fill("with-files")
+    page.get_by_label("Image").fill("localhost/demo:1")
+    page.get_by_label("Command").fill("cat /berth/in/data/a.txt")
+    files = [
+        {"name": "a.txt", "mimeType": "text/plain", "buffer": b"hello"},
+        {"name": "b", "mimeType": "", "buffer": b""},
+    ]
+    page.locator("[data-file-input]").set_input_files(files)
+    path = page.get_by_label("Path below /berth/in")
+    expect(path).to_have_count(2)
+    path.first.fill("data/a.txt")
+    page.get_by_label("Remove b").click()
+    expect(page.locator("#preview-yaml")).to_contain_text("path: data/a.txt")
+    page.get_by_role("button", name="Submit job").dblclick()
+    page.wait_for_url(re.compile(r"/jobs/[0-9a-f-]{36}$"))
+    with system_scope():
+        (file,) = Job.objects.get().files
+    assert (file["path"], file["size"], file["sha256"]) == ("data/a.txt", 5, hashlib.sha256(b"hello").hexdigest())
+
+
+def test_each_attempt_has_its_log(world: World, visit: Visit) -> None:
+    page = visit.page
+    node = make_node()
+    job = submit(world.bob.actor, world.acme)  # type: ignore[arg-type]
+    job_exits(node, job_runs(node, job.id), b"first log\n", exit_code=1)
+    visit.sign_in(world.bob)
+    visit.go(f"/jobs/{job.id}")
+    until(lambda: visit.log() == "first log\n", "the first log is shown")
+    page.get_by_role("button", name="Requeue").click()
+    expect(page.locator("#job-lead")).to_contain_text("Back in the queue")
+    assert visit.log() == "first log\n"
+    visit.is_live()
+    extend(node, job_runs(node, job.id), 0, b"second log\n")
+    until(lambda: visit.log() == "second log\n", "the page goes to the new attempt")
+    page.locator("[data-log-attempt]").select_option("1")
+    until(lambda: visit.log() == "first log\n", "the old log can be looked at")
 
 
 def test_the_log_is_whole_after_the_server_was_killed(world: World, visit: Visit, web: Web) -> None:
