@@ -50,7 +50,9 @@ def test_one_gigabyte(world: World) -> None:
     assert run(world, "yes 'all work and no play makes a dull log' | head -c 1000000000", least=1_000_000_000)
 
 
-def test_a_full_spool_holds_the_container_back_and_loses_nothing(world: World) -> None:
+def test_a_full_spool_holds_the_container_back_and_loses_nothing(
+    world: World, sandbox_node: SandboxNode, sandbox_image: str
+) -> None:
     size = SPOOL_BYTES + 3 * SEGMENT_BYTES
     attempt = world.start("sh", "-c", f"sleep 1; yes 0123456789abcde | head -c {size}")
     world.running(attempt)
@@ -67,3 +69,10 @@ def test_a_full_spool_holds_the_container_back_and_loses_nothing(world: World) -
     end = world.ended(attempt, 120)
     world.check_hash(attempt, end)
     assert world.log(attempt) == b"0123456789abcde\n" * (size // 16)
+    forgetful = world_of(sandbox_node, sandbox_image)  # as a portal whose database was restored from before
+    try:
+        assert forgetful.op("noop").ok
+        assert forgetful.hub.gaps == len(forgetful.log(attempt)) == 0
+        assert forgetful.op("attempt_remove", attempt_id=str(attempt)).ok
+    finally:
+        forgetful.close()

@@ -141,7 +141,9 @@ class Daemon:
     def _on_acked(self, session: Session, message: wire.Message) -> None:
         offsets = offsets_of(message)
         for attempt, stream, spool in self._operations.streams():
-            spool.ack(offsets.get((attempt, stream), 0))
+            offset = offsets.get((attempt, stream), 0)
+            # A portal that lost what it had acknowledged can't have it again; waiting for it would keep it for ever.
+            spool.ack(offset if offset >= spool.first else spool.length)
         session.begin_bytes(offsets)
 
     def _on_ack(self, session: Session, message: wire.Message) -> None:

@@ -157,8 +157,9 @@ class Session:
             return None
         waiting: List[Tuple[str, int, Spool, int]] = []
         for attempt, stream, spool in self._streams():
-            offset = max(self._sent.get((attempt, stream), 0), spool.first)
-            if offset < spool.length:
+            offset = self._sent.get((attempt, stream), 0)
+            # Below the first: freed because a portal had them durably, and this one has not. It must not get a gap.
+            if spool.first <= offset < spool.length:
                 waiting.append((attempt, stream, spool, offset))
         if not waiting:
             return None

@@ -45,7 +45,7 @@ class Recorder:
         held = self.streams[attempt_id, stream]
         if offset > len(held):
             self.gaps += 1
-            raise ValueError("gap")
+            raise ValueError(f"gap: {len(held)} bytes held of stream {stream} of {attempt_id}, {offset} came")
         with self.changed:
             held += data[len(held) - offset :]
             self.changed.notify_all()
