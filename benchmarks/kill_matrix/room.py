@@ -55,6 +55,7 @@ class Room:
         self.nodes: dict[str, SandboxNode] = {}
         digest = zlib.crc32(str(folder).encode())
         own = ("km", "10.75.0.0/24") if folder == FOLDER else (f"k{digest:06x}"[:7], f"10.75.{1 + digest % 255}.0/24")
+        self._port = 18500 + (0 if folder == FOLDER else 1 + digest % 400)
         self._cluster = SandboxCluster(folder / "sandbox", name=own[0], subnet=own[1])
         self._supervisor: Supervisor | None = None
 
@@ -80,7 +81,7 @@ class Room:
         os.environ["BERTH_DATA_DIR"] = str(self.folder)
         os.environ["BERTH_FAILPOINTS"] = str(self.points)
         os.environ["DJANGO_SETTINGS_MODULE"] = "portal.settings"
-        env, table = processes(load().with_free_port())
+        env, table = processes(load().with_changes(http_port=self._port).with_free_port())
         self._supervisor = Supervisor(env, table)
         with ThreadPoolExecutor(1) as pool:
             nodes = pool.submit(self._power_on)

@@ -20,6 +20,7 @@ from portal.supervisor.spec import ProcessSpec, Started, SupervisorError
 
 PROBE_SECONDS = 3
 MAIL_SINK_PORT = 8025
+DEFAULT_HTTP_PORT = Env.http_port
 MIGRATE_SECONDS = 300.0
 START_SECONDS = 90.0
 
@@ -34,7 +35,9 @@ def prepare(env: Env) -> Env:
     env.check_port()
     if env.smtp_host:
         return env
-    free = (port for port in range(MAIL_SINK_PORT, MAIL_SINK_PORT + 200) if port_is_free("127.0.0.1", port))
+    # Installations that start at the same moment differ in their HTTP ports: so do their first choices.
+    first = MAIL_SINK_PORT + (env.http_port - DEFAULT_HTTP_PORT) % 1000
+    free = (port for port in range(first, first + 200) if port_is_free("127.0.0.1", port))
     port = next(free, None)
     if port is None:
         raise SupervisorError("No free port for the mail sink: set BERTH_SMTP_HOST to a mail server.")
