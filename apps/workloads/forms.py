@@ -190,6 +190,22 @@ class JobForm(forms.Form):
         except ValueError as error:
             raise forms.ValidationError(_("Write it such as 90m, 2h 30m or 1d.")) from error
 
+    def clean(self) -> dict[str, Any]:
+        """Checks the values as the service will, so that every wrong field is marked at once."""
+        c = self.cleaned_data
+        draft = JobSpec(
+            name=c.get("name", "x"), image=c.get("image", "x"), command=c.get("command", ("x",)),
+            env={name: value or "" for name, value in c.get("env", {}).items()}, gpus=c.get("gpus", 0),
+            gpu_memory_mib=c.get("gpu_memory", 0), cpu_milli=int(c.get("cpus", 1) * 1000),
+            memory_mib=c.get("memory", GIB), shm_mib=c.get("shm", 1), time_limit_s=c.get("time_limit", 1),
+            max_retries=c.get("max_retries", 0), files=c.get("inputs", ()),
+        )  # fmt: skip
+        for name, text in draft.problems().items():
+            field = _FIELD_OF_SPEC.get(name, name)
+            if field in c:
+                self.add_error(field, text)
+        return c
+
     def spec(self, *, kept_env: Mapping[str, str]) -> JobSpec:
         """Returns the job as asked; `kept_env` has the values of a cloned job's environment."""
         c = self.cleaned_data

@@ -30,7 +30,9 @@ function tabs(root) {
       event.preventDefault();
       show(buttons[(at + step + buttons.length) % buttons.length], true);
     });
-    const wanted = "tabsHash" in box.dataset && buttons.find((b) => `#${b.getAttribute("aria-controls")}` === location.hash);
+    const byHash = () => buttons.find((b) => `#${b.getAttribute("aria-controls")}` === location.hash);
+    if ("tabsHash" in box.dataset) addEventListener("hashchange", () => show(byHash() || buttons[0]));
+    const wanted = "tabsHash" in box.dataset && byHash();
     show(wanted || buttons.find((b) => b.getAttribute("aria-selected") === "true") || buttons[0]);
   }
 }

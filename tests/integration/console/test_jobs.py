@@ -75,6 +75,12 @@ def test_a_wrong_field_is_marked_and_nothing_typed_is_lost(world: World, changes
     assert not jobs()
 
 
+def test_all_wrong_fields_are_marked_at_once(world: World) -> None:
+    wrong = {"name": "-", "image": "No", "command": "'", "env": "x", "gpus": "many", "memory": "1", "time_limit": "x"}
+    answer = world.bob.browser().post("/jobs/new", form(**wrong))
+    assert set(answer.context["form"].errors) == set(wrong)
+
+
 def test_a_quota_is_said_on_the_form(world: World) -> None:
     browser = world.charlie.browser()
     quota_set(actor=SYSTEM, tenant=world.rival, resource="jobs", ceiling=0, now=utc_now())
