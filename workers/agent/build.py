@@ -6,6 +6,7 @@ import atexit
 import functools
 import hashlib
 import os
+import secrets
 import shutil
 import tempfile
 import zipfile
@@ -29,7 +30,10 @@ class Agent:
 
 @functools.cache
 def built_agent() -> Agent:
-    """This process's agent, built once into a folder that goes with the process."""
+    """This process's agent, built once, into Berth's data folder where there is one."""
+    data = os.environ.get("BERTH_DATA_DIR")
+    if data:
+        return build(Path(data) / "agent")
     folder = Path(tempfile.mkdtemp(prefix="berth-agent-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return build(folder)
@@ -59,7 +63,7 @@ def _members() -> dict[str, bytes]:
 
 
 def _write(path: Path, members: dict[str, bytes]) -> None:
-    temporary = path.with_suffix(f".{os.getpid()}")
+    temporary = path.with_suffix(f".{secrets.token_hex(4)}")
     with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in members.items():
             archive.writestr(zipfile.ZipInfo(name, _EPOCH), data, zipfile.ZIP_DEFLATED)

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workers.agent import spec as specs
-from workers.agent.build import build
+from workers.agent.build import build, built_agent
 from workers.agent.failpoints import Failpoints
 from workers.agent.holder import hold, release, release_strays
 from workers.agent.inputs import drop_unused, place_inputs
@@ -303,3 +303,9 @@ def test_the_first_note_of_a_start_tells_when(record: Record) -> None:
     assert record.start_of(ATTEMPT, "c1") == 1000
     assert again(record).start_of(ATTEMPT, "c1") == 1000
     assert record.start_of(ATTEMPT, "c2") is None
+
+
+def test_the_built_agent_lies_in_the_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BERTH_DATA_DIR", str(tmp_path))
+    assert built_agent.__wrapped__().path.parent == tmp_path / "agent"
+    assert len(list((tmp_path / "agent").iterdir())) == 1
