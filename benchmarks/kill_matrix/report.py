@@ -11,7 +11,7 @@ from benchmarks.kill_matrix.faults import FAULTS
 from benchmarks.kill_matrix.steps import STEPS
 
 _HEAD = ("fault", "step", "failpoint", "end", "starts", "log", "GPU-seconds = node's record", "leftovers", "verdict")
-_WIDTHS = (10, 5, 9, 32, 6, 9, 28, 9, 7)
+_WIDTHS = (10, 4, 18, 32, 6, 9, 28, 9, 7)
 
 
 def header() -> str:
