@@ -149,7 +149,7 @@ AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_ENABLE_ADMIN = False
 AXES_VERBOSE = False
 AXES_USERNAME_FORM_FIELD = "username"  # what authenticate() is called with; its default is the model's "email"
-# axes' middleware only replaces the answer of a locked-out sign-in (under ASGI by a broken one): accounts.signin says it
+# axes' middleware only replaces the answer of a locked-out sign-in, under ASGI by a broken one: accounts.signin says it
 SILENCED_SYSTEM_CHECKS = ["axes.W002"]
 LOGIN_URL = "/sign-in"
 LOGIN_REDIRECT_URL = "/"

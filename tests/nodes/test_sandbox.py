@@ -9,6 +9,7 @@ import time
 from base64 import b64decode
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import paramiko
 import pytest
@@ -65,7 +66,12 @@ def test_login_with_the_nodes_password(sandbox_node: SandboxNode, fresh_node: No
         client.set_missing_host_key_policy(paramiko.RejectPolicy())
         kind, key = sandbox_node.host_public_key.split()[:2]
         client.get_host_keys().add(sandbox_node.address, kind, paramiko.PKey.from_type_string(kind, b64decode(key)))
-        login = {"username": sandbox_node.user, "allow_agent": False, "look_for_keys": False, "timeout": 10}
+        login: dict[str, Any] = {
+            "username": sandbox_node.user,
+            "allow_agent": False,
+            "look_for_keys": False,
+            "timeout": 10,
+        }
         client.connect(sandbox_node.address, password=sandbox_node.password, **login)
         assert client.exec_command("hostname", timeout=10)[1].read() == b"shared\n"
         client.close()

@@ -20,7 +20,8 @@ def test_a_good_spec_passes() -> None:
     ("field", "value"),
     [
         ("name", ""), ("name", "-x"), ("name", "a b"), ("name", "x" * 64), ("image", ""), ("image", "UPPER"),
-        ("image", "--privileged"), ("image", "a b"), ("command", ()), ("command", ("a\0b",)), ("gpus", -1), ("gpus", 65),
+        ("image", "--privileged"), ("image", "a b"), ("command", ()), ("command", ("a\0b",)), ("gpus", -1),
+        ("gpus", 65),
         ("cpu_milli", 0), ("memory_mib", 1), ("time_limit_s", 0), ("max_retries", -1), ("env", {"1A": "x"}),
         ("env", {"A": "x\0"}), ("env", {"A": "x" * 200_000}), ("files", (InputFile("../etc", "0" * 64),)),
         ("files", (InputFile("/etc", "0" * 64),)), ("files", (InputFile("a", "xyz"),)), ("shm_mib", 10**6),
