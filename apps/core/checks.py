@@ -30,7 +30,7 @@ def database_keeps_tenants_apart(
                 messages.append(
                     Error(
                         "DATABASE_URL signs in as a role that row-level security does not bind.",
-                        hint="Its owner must be made with CREATE ROLE berth LOGIN NOSUPERUSER NOBYPASSRLS PASSWORD '…'.",
+                        hint="Make its owner by CREATE ROLE berth LOGIN NOSUPERUSER NOBYPASSRLS PASSWORD '…'.",
                         id="berth.E001",
                     )
                 )
