@@ -127,9 +127,11 @@ def size(count: int | None) -> str:
 
 @register.filter
 def gib(mib: int | None) -> str:
-    """Writes MiB as GiB."""
+    """Writes MiB as GiB, below one GiB as MiB."""
     if mib is None:
         return "–"
+    if 0 < mib < 1024:
+        return f"{mib} MiB"
     return f"{formats.number_format(Decimal(mib) / 1024, 0 if mib % 1024 == 0 else 1)} GiB"
 
 
