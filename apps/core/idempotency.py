@@ -9,6 +9,7 @@ from django.db import IntegrityError, OperationalError, connection, transaction
 from apps.core.access import Actor
 from apps.core.errors import IdempotencyInFlight, IdempotencyMismatch
 from apps.core.models import IdempotencyRecord
+from apps.core.tenancy import system_scope
 
 KEPT = dt.timedelta(hours=24)
 TWIN_WAIT = "3s"
@@ -41,6 +42,12 @@ def begin(
     if record.body_sha256 != digest:
         raise IdempotencyMismatch("Use a new Idempotency-Key for a different request.")
     return record
+
+
+def forget_old(*, now: dt.datetime) -> int:
+    """Deletes answers past their day; returns how many."""
+    with system_scope():
+        return IdempotencyRecord.objects.filter(created_at__lt=now - KEPT).delete()[0]
 
 
 def finish(record: IdempotencyRecord, *, status: int, answer: object) -> None:

@@ -113,7 +113,15 @@ def static_process() -> ProcessSpec:
 def web_process(env: Env) -> ProcessSpec:
     """Return the row of the HTTP and WebSocket server."""
     arguments = ["--host", env.http_host, "--port", str(env.http_port)]
-    arguments += ["--lifespan", "off", "--timeout-graceful-shutdown", "5", "--no-server-header"]
+    arguments += [
+        "--lifespan",
+        "off",
+        "--timeout-graceful-shutdown",
+        "5",
+        "--no-server-header",
+        "--ws-max-size",
+        "65536",
+    ]
     argv = _python("-m", "uvicorn", "portal.asgi:application", *arguments)
     return ProcessSpec("web", argv, probe=functools.partial(check_web, env), start_seconds=START_SECONDS)
 

@@ -7,13 +7,14 @@ import pytest
 from django.db import connection
 
 from apps.core.clock import utc_now
-from apps.core.models import OutboxMessage
+from apps.core.models import IdempotencyRecord, OutboxMessage
 from apps.core.outbox import Wish, outbox_put
 from apps.core.tenancy import system_scope
 from apps.fleet.models import NodeOperation
 from apps.scheduling.services import cycle_run
 from apps.workloads.models import Attempt, Job
 from tests.spine_world import later, make_member, make_node, make_tenant, submit
+from workers.metering import forget_old
 from workers.relay import outbox, sweeps
 from workers.routes import ROUTES
 
@@ -115,6 +116,18 @@ def test_one_broken_sweep_does_not_stop_the_others(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(sweeps, "SWEEPS", (breaks, lambda now: ran.append("next")))
     sweeps.sweep_all()
     assert ran == ["next"]
+
+
+def test_what_is_kept_for_a_time_is_forgotten() -> None:
+    tenant = make_tenant()
+    with system_scope():
+        for key, age in (("old", 25), ("young", 1)):
+            IdempotencyRecord.objects.create(
+                tenant_id=tenant.id, actor_id="a", route="r", key=key, body_sha256="", created_at=later(-age * 3600)
+            )
+    forget_old("sweep", 0.0)
+    with system_scope():
+        assert [r.key for r in IdempotencyRecord.objects.all()] == ["young"]
 
 
 def test_every_route_names_a_task_that_exists() -> None:
