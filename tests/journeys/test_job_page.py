@@ -5,7 +5,7 @@ import re
 import uuid
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import FilePayload, expect
 
 from apps.core.clock import utc_now
 from apps.core.tenancy import system_scope
@@ -101,9 +101,9 @@ def test_files_go_up_before_the_form_and_a_double_click_makes_one_job(world: Wor
     page.get_by_label("Name").fill("with-files")
     page.get_by_label("Image").fill("localhost/demo:1")
     page.get_by_label("Command").fill("cat /berth/in/data/a.txt")
-    files = [
+    files: list[FilePayload] = [
         {"name": "a.txt", "mimeType": "text/plain", "buffer": b"hello"},
-        {"name": "b", "mimeType": "", "buffer": b""},
+        {"name": "b", "mimeType": "text/plain", "buffer": b""},
     ]
     page.locator("[data-file-input]").set_input_files(files)
     path = page.get_by_label("Path below /berth/in")
