@@ -19,6 +19,7 @@ from apps.workloads.choices import Stream
 from apps.workloads.models import Job
 from apps.workloads.selectors import stream_chunks, stream_info
 from apps.workloads.services import job_cancel
+from apps.workloads.services.people import STOP_GRACE_S
 from apps.workloads.types import InputFile
 from portal.sandbox import SandboxNode
 from tests.sandboxes import NodeFactory
@@ -108,6 +109,18 @@ def test_cancel_stops_the_container(
         job_cancel(actor=alice, tenant=tenant, job_id=job.id, now=utc_now())
         assert spine.job_in(job, "ended").result == "cancelled"
         assert stream_bytes(alice, tenant, job) == b"up\nbye\n"
+
+
+def test_cancelling_what_can_not_hear_term_does_not_wait_for_the_grace(
+    sandbox_node: SandboxNode, sandbox_image: str, people: tuple[TenantRef, Actor]
+) -> None:
+    tenant, alice = people
+    with LiveSpine() as spine:
+        spine.ready(sandbox_node)
+        job = submit(alice, tenant, image=sandbox_image, command=("sleep", "3000"), memory_mib=64)
+        spine.job_in(job, "running")
+        job_cancel(actor=alice, tenant=tenant, job_id=job.id, now=utc_now())
+        assert spine.job_in(job, "ended", seconds=STOP_GRACE_S - 5).result == "cancelled"
 
 
 def test_a_password_is_used_once_and_wiped(fresh_node: NodeFactory) -> None:

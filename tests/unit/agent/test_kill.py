@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import cast
@@ -81,3 +83,29 @@ def test_the_agent_is_python_3_8(path: Path) -> None:
     assert (
         any(isinstance(node, ast.ImportFrom) and node.module == "__future__" for node in tree.body) or not tree.body[1:]
     )
+
+
+def test_who_catches_a_signal_is_read_from_the_kernel() -> None:
+    code = "import signal, sys; {}; print(1, flush=True); sys.stdin.read()"
+    for setup, expected in (("signal.signal(signal.SIGTERM, lambda *_: 0)", True), ("pass", False)):
+        argv = [sys.executable, "-c", code.format(setup)]
+        with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+            assert child.stdout is not None
+            child.stdout.readline()
+            assert kill.catches(child.pid, signal.SIGTERM) is expected
+    assert kill.catches(2**22 + 1, signal.SIGTERM) is False
+
+
+def test_a_container_that_is_deaf_gets_no_grace(clock: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    process = Stubborn()
+    process.pid = 4242
+    asked: list[tuple[list[int], int]] = []
+    monkeypatch.setattr(kill, "catches", lambda pid, number: pid in hearing)
+    monkeypatch.setattr(kill, "_cgroup_members", lambda pid: [4242, 4243])
+    monkeypatch.setattr(kill, "_signal_all", lambda pids, number: asked.append((pids, number)))
+    hearing: set[int] = set()
+    KillLadder(cast("ProcessId", process), signal.SIGTERM).step(int(130e9))
+    assert asked == [([4242, 4243], signal.SIGTERM)]
+    assert process.got == [signal.SIGKILL]
+    hearing.add(4243)
+    assert KillLadder(cast("ProcessId", process), signal.SIGTERM).step(int(130e9)) == 30
