@@ -79,27 +79,32 @@ class Decoder:
         """Return the frames completed by `data`; raises WireError."""
         self._buffer += data
         frames: List[Frame] = []
-        while len(self._buffer) >= _LENGTH.size:
-            (length,) = _LENGTH.unpack_from(self._buffer)
-            if not 1 <= length <= MAX_FRAME:
-                raise WireError("frame_too_long", f"a frame says it has {length} bytes")
-            end = _LENGTH.size + length
-            if len(self._buffer) < end:
-                break
-            frames.append(_decode(self._buffer[_LENGTH.size], bytes(memoryview(self._buffer)[_LENGTH.size + 1 : end])))
-            del self._buffer[:end]
+        begin, view = 0, memoryview(self._buffer)
+        try:
+            while len(view) - begin >= _LENGTH.size:
+                (length,) = _LENGTH.unpack_from(view, begin)
+                if not 1 <= length <= MAX_FRAME:
+                    raise WireError("frame_too_long", f"a frame says it has {length} bytes")
+                body, end = begin + _LENGTH.size, begin + _LENGTH.size + length
+                if len(view) < end:
+                    break
+                frames.append(_decode(view[body], view[body + 1 : end]))
+                begin = end
+        finally:
+            view.release()
+        del self._buffer[:begin]  # once for all frames: each time moves everything that follows
         return frames
 
 
-def _decode(kind: int, payload: bytes) -> Frame:
+def _decode(kind: int, payload: memoryview) -> Frame:
     if kind == _JSON:
-        return _decode_json(payload)
+        return _decode_json(bytes(payload))
     if kind != _BYTES:
         raise WireError("frame_type", f"unknown frame type {kind}")
     if len(payload) < _BYTES_HEAD.size:
         raise WireError("frame_field", "a data frame without its head")
     attempt, stream, offset = _BYTES_HEAD.unpack_from(payload)
-    return ByteFrame(uuid.UUID(bytes=attempt), stream, offset, payload[_BYTES_HEAD.size :])
+    return ByteFrame(uuid.UUID(bytes=attempt), stream, offset, bytes(payload[_BYTES_HEAD.size :]))
 
 
 def _decode_json(payload: bytes) -> Message:

@@ -20,6 +20,7 @@ log = logging.getLogger("berth.link")
 
 WINDOW_BYTES = 8 << 20
 _NOISE_BYTES = 256 * 1024
+_RECEIVE_BYTES = 4 << 20  # the whole window of the channel: what is left in it is moved at each read
 _ATTACH_S = 30.0
 _STATUS_MEMBERS = frozenset({"type", "attempt", "seq", "state", "at_mono_ns", "at_utc_ns", "boot_id"})
 
@@ -143,7 +144,7 @@ class AgentLink:
     def _receive(self, stream: ByteStream) -> bytes | None:
         """Bytes, b"" at the end, None when there is nothing yet."""
         try:
-            return stream.recv(1 << 18)
+            return stream.recv(_RECEIVE_BYTES)
         except SshTimeout:
             return None
 
