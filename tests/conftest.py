@@ -8,9 +8,14 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from portal.embedded.identity import known_server_user
+
+# A deadline per example would be a timed assertion, red on a busy machine.
+hypothesis.settings.register_profile("berth", deadline=None)
+hypothesis.settings.load_profile("berth")
 
 
 @pytest.fixture(scope="session")

@@ -90,7 +90,7 @@ def test_killed_servers_come_back_with_what_was_committed(env: Env, servers: emb
     assert redis.Redis.from_url(again.redis_url).ping()
 
 
-@pytest.mark.parametrize("content", [f"{os.getpid()}\n/elsewhere\n", "", "12x"])
+@pytest.mark.parametrize("content", [f"{os.getpid()}\n/elsewhere\n", "", "12x"], ids=["another", "empty", "garbage"])
 def test_a_stale_pid_file_is_removed(env: Env, servers: embedded.Servers, content: str) -> None:
     """After a power loss the noted pid may be another process's, or the file cut short."""
     embedded.stop(env)
