@@ -11,7 +11,8 @@ PY := $(VENV)/bin/python
 PACKAGES := openssh-server nftables iproute2 podman runc iputils-ping busybox-static gcc libc6-dev chromium fonts-droid-fallback
 CODE := $(wildcard portal apps workers cli tests benchmarks manage.py)
 SHIPPED := $(wildcard portal apps workers cli)
-PYTEST := $(PY) -m pytest $(ARGS)
+# Most tests wait for servers, nodes and pages: two at a time keep two cores busy.
+PYTEST := $(PY) -m pytest -n $(or $(WORKERS),2) $(ARGS)
 # Checks need settings but no server: they get a data folder of their own.
 DRY := BERTH_DATA_DIR=.berth/check BERTH_PUBLIC_URL=https://berth.example.org $(PY) -W ignore::RuntimeWarning manage.py
 
