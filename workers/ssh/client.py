@@ -292,7 +292,10 @@ def _key_types(pinned: str, offered: tuple[str, ...]) -> list[str]:
 
 
 def _shown_key(transport: paramiko.Transport) -> HostKey:
-    key = transport.get_remote_server_key()
+    try:
+        key = transport.get_remote_server_key()
+    except paramiko.SSHException:  # start_client returns in silence when its time is over
+        raise HostUnreachable("the host began to greet and stopped: is it frozen or overloaded?") from None
     return HostKey(key.get_name(), key.get_base64())
 
 
