@@ -89,8 +89,8 @@ def test_files_outputs_ends_and_nothing_left(
         until(
             lambda: all(a.removed_at for j in (good, bad, none, oom, hit, slow) for a in attempts_of(j)), "all removed"
         )
-        assert containers(sandbox_node) == []
-        assert sandbox_node.run(["ls", "/var/lib/berth/record/attempts"]).stdout.split() == []
+        until(lambda: containers(sandbox_node) == [], "no container is left")
+        until(lambda: sandbox_node.run(["ls", "/var/lib/berth/record/attempts"]).stdout == "", "no record is left")
     with system_scope():
         assert set(GpuDevice.objects.values_list("share_used", flat=True)) == {0}
         assert UsageInterval.objects.filter(ended_at=None).count() == 0

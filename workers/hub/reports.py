@@ -34,6 +34,7 @@ from apps.workloads.services import (
     attempt_running,
     attempt_stuck,
     attempts_reconcile,
+    foreign_remove_ask,
     stream_extend,
     stream_seal,
 )
@@ -70,6 +71,7 @@ class Reports:
         self._writers: dict[tuple[uuid.UUID, int], StreamWriter] = {}
         self._ends: dict[uuid.UUID, Status] = {}
         self._lost_gpus: set[str] = set()
+        self._unknown: set[uuid.UUID] = set()
         self.alive = False
 
     # -- the LinkHandler -----------------------------------------------------------------------------------------
@@ -78,15 +80,12 @@ class Reports:
         """Takes the node back into service and compares records; returns what is durable here."""
         now = utc_now()
         with borrowed_connection():
-            before = node_greeted(
+            node_greeted(
                 node_id=self._node_id, link_token=self._token, boot_id=hello.boot_id, version=hello.version,
                 epoch=str(hello.epoch), skew_ms=(hello.utc_ns - time.time_ns()) // 1_000_000, now=now,
             )  # fmt: skip
             on_node = {uuid.UUID(str(a["attempt"])): str(a["state"]) for a in hello.attempts}
-            attempts_reconcile(
-                node_id=self._node_id, link_token=self._token, on_node=on_node,
-                rebooted=bool(before) and before != hello.boot_id, now=now,
-            )  # fmt: skip
+            self._unknown = attempts_reconcile(node_id=self._node_id, link_token=self._token, on_node=on_node, now=now)
             durable = stream_durable_lengths(attempt_ids=list(on_node))
             self._ask_inventory(hello, now)
             operations_requeue_of_link(node_id=self._node_id, now=now)
@@ -142,8 +141,10 @@ class Reports:
         """Applies one step of an attempt's life; an end waits until its bytes stand here."""
         now = utc_now()
         with borrowed_connection():
-            if attempt_job(status.attempt_id) is None:
-                return True  # not ours: an earlier database knew it; the hello's comparison has it stopped
+            if attempt_job(status.attempt_id) is None:  # an earlier database knew it; the hello had it stopped
+                if status.state in _ENDS:
+                    foreign_remove_ask(node_id=self._node_id, attempt_id=status.attempt_id, now=now)
+                return True
             about: dict[str, Any] = {
                 "node_id": self._node_id, "link_token": self._token, "attempt_id": status.attempt_id,
                 "status_seq": status.seq, "now": now,
@@ -162,6 +163,8 @@ class Reports:
 
     def on_bytes(self, attempt_id: uuid.UUID, stream: int, offset: int, data: bytes) -> int | None:
         """Keeps bytes; acknowledges what became durable with them, if anything did."""
+        if attempt_id in self._unknown:
+            return offset + len(data)  # nobody could ever read it
         writer = self._writer(attempt_id, stream)
         with writer.lock:
             writer.write(offset, data)

@@ -11,6 +11,7 @@ from apps.workloads.services.reports import (
     attempt_stuck,
     attempts_overdue_stop,
     attempts_reconcile,
+    foreign_remove_ask,
     removal_ask_again,
     start_expired,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "attempts_lost_with_node",
     "attempts_overdue_stop",
     "attempts_reconcile",
+    "foreign_remove_ask",
     "job_cancel",
     "job_requeue",
     "job_submit",

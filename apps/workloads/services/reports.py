@@ -159,12 +159,12 @@ def _overdue(attempt_id: uuid.UUID, reason: str, now: dt.datetime) -> None:
 
 
 def attempts_reconcile(
-    *, node_id: uuid.UUID, link_token: int, on_node: Mapping[uuid.UUID, str], rebooted: bool, now: dt.datetime
-) -> None:
-    """Compares the node's record, as told at its hello, with the portal's.
+    *, node_id: uuid.UUID, link_token: int, on_node: Mapping[uuid.UUID, str], now: dt.datetime
+) -> set[uuid.UUID]:
+    """Compares the node's record, as told at its hello, with the portal's; returns what is unknown here.
 
-    Live here and unknown there after it was accepted: lost. Ended here and alive there: stopped. Ended on both:
-    removed.
+    Live here and unknown there after it was accepted: lost. Ended or unknown here and alive there: stopped. Ended
+    there, and here or unknown here: removed.
     """
     with system_scope():
         link_check(node_id=node_id, token=link_token)
@@ -184,8 +184,11 @@ def attempts_reconcile(
                 removal_ask(attempt, now=now)
             else:
                 foreign_stop_ask(node_id=node_id, attempt_id=attempt.pk, now=now)
-        for attempt_id in set(on_node) - known:
-            foreign_stop_ask(node_id=node_id, attempt_id=attempt_id, now=now)
+        unknown = set(on_node) - known
+        for attempt_id in unknown:
+            ask = foreign_remove_ask if on_node[attempt_id] in NODE_ENDS else foreign_stop_ask
+            ask(node_id=node_id, attempt_id=attempt_id, now=now)
+        return unknown
 
 
 _ACCEPTED = (AttemptState.STARTING, AttemptState.RUNNING)
@@ -203,6 +206,15 @@ def foreign_stop_ask(*, node_id: uuid.UUID, attempt_id: uuid.UUID, now: dt.datet
         node_id=node_id, kind=OperationKind.ATTEMPT_STOP, object_id=attempt_id,
         args={"attempt_id": str(attempt_id), "grace_s": 0, "reason": "superseded"}, valid_for=STOP_VALID_FOR, now=now,
     )  # fmt: skip
+
+
+def foreign_remove_ask(*, node_id: uuid.UUID, attempt_id: uuid.UUID, now: dt.datetime) -> None:
+    """Asks a node to remove what an attempt unknown here has left; an earlier database knew it."""
+    with system_scope():
+        operation_create(
+            node_id=node_id, kind=OperationKind.ATTEMPT_REMOVE, object_id=attempt_id,
+            args={"attempt_id": str(attempt_id)}, valid_for=STOP_VALID_FOR, now=now,
+        )  # fmt: skip
 
 
 def removal_ask_again(*, attempt_id: uuid.UUID, now: dt.datetime) -> None:

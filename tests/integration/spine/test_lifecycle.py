@@ -1,6 +1,7 @@
 """A job's way through the rows: submitted, placed, started, ended; what is taken is given back, whatever happens."""
 
 import hashlib
+import uuid
 from decimal import Decimal
 
 import pytest
@@ -271,3 +272,21 @@ def test_quota_refuses_and_explains() -> None:
     job = submit(dora, wide, gpus=3)
     cycle_run(now=utc_now())
     assert (fresh(job).pending_reason, fresh(job).pending_detail["gpus_left"]) == ("tenant_gpu_quota", 2)
+
+
+def test_what_is_unknown_here_is_stopped_and_removed_and_its_bytes_are_not_kept() -> None:
+    node = make_node()
+    alive, gone = uuid.uuid4(), uuid.uuid4()
+    node.hello({alive: "running", gone: "exited"})
+    assert node.reports.on_bytes(alive, 0, 0, b"whose?") == 6
+    with system_scope():
+        asked = set(NodeOperation.objects.filter(state="queued").values_list("kind", "object_id"))
+    assert {("attempt_stop", alive), ("attempt_remove", gone)} <= asked
+    assert exited_of(node, alive)
+    with system_scope():
+        assert NodeOperation.objects.filter(kind="attempt_remove", object_id=alive).exists()
+        assert not ByteStream.objects.exists()
+
+
+def exited_of(node: PlayedNode, attempt_id: uuid.UUID) -> bool:
+    return node.status(attempt_id, "exited", exit_code=0, streams={"0": {"length": 6, "sha256": None}})
