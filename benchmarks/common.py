@@ -1,4 +1,4 @@
-"""What the benchmarks share: an installation with one sandbox node, a signed-in client, an OpenSSH reference, a report."""
+"""What the benchmarks share: an installation with one sandbox node, a client, an OpenSSH reference, a report."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """200 MB of log the whole way, container to file of a client, against `ssh node cat FILE` over an open connection.
 
 Ours: container, agent, SSH, node worker, blob store and index, then HTTP range reads by a client that follows the job
-with its WebSocket, as `berth job logs -f` does, into a file. Theirs: OpenSSH (ControlMaster) into a file. Both are timed
-from the first to the last byte in the client. The container reads the file that the reference reads, so that neither
-side measures a generator. A higher ratio is better: MB/s of ours by MB/s of the reference.
+with its WebSocket, as `berth job logs -f` does, into a file. Theirs: OpenSSH (ControlMaster) into a file. Both are
+timed from the first to the last byte in the client. The container reads the file that the reference reads, so that
+neither side measures a generator. A higher ratio is better: MB/s of ours by MB/s of the reference.
 """
 
 from __future__ import annotations

@@ -70,8 +70,15 @@ class Ours:
 
     def _look_at_node(self, marks: dict[str, float], attempt: str) -> None:
         folder = self._room.attempt_folder(attempt)
-        for name, path in (("accepted", folder / "spec.json"), ("created", folder / "id"), ("podman", folder / "start.err"), ("process", folder / "pid"),
-                           ("spooled", folder / "log" / f"seg-{0:016x}"), ("stored", self._room.blob(attempt))):  # fmt: skip
+        paths = {
+            "accepted": folder / "spec.json",
+            "podman": folder / "start.err",
+            "created": folder / "id",
+            "process": folder / "pid",
+            "spooled": folder / "log" / f"seg-{0:016x}",
+            "stored": self._room.blob(attempt),
+        }
+        for name, path in paths.items():
             if path.exists():
                 marks[name] = path.stat().st_mtime
 
