@@ -93,7 +93,7 @@ class Job(models.Model):
 class Attempt(models.Model):
     """One try at a job on one node; a job has at most one live one."""
 
-    EVENT_KIND: ClassVar[str] = "attempt"
+    EVENT_KIND: ClassVar[str] = ""  # the events of its job tell its story
 
     id = models.UUIDField(primary_key=True, default=ids.uuid7, editable=False)
     tenant = models.ForeignKey("tenants.Tenant", on_delete=models.PROTECT)

@@ -105,7 +105,6 @@ _SENTENCES = {
         _("Placed on node %(node)s with %(gpus)s GPUs") % {"node": d.get("node"), "gpus": d.get("gpus")}
     ),
     "job.starting": lambda d: _("The node has taken it on"),
-    "job.preparing": lambda d: _("The node prepares it"),
     "job.pulling": lambda d: _("The node pulls the image"),
     "job.created": lambda d: _("Image ready, container created"),
     "job.running": lambda d: _("The container runs"),

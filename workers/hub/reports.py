@@ -72,6 +72,7 @@ class Reports:
         self._ends: dict[uuid.UUID, Status] = {}
         self._lost_gpus: set[str] = set()
         self._unknown: set[uuid.UUID] = set()
+        self._known: set[uuid.UUID] = set()
         self.alive = False
 
     # -- the LinkHandler -----------------------------------------------------------------------------------------
@@ -139,9 +140,11 @@ class Reports:
 
     def on_status(self, status: Status) -> bool:
         """Applies one step of an attempt's life; an end waits until its bytes stand here."""
+        if status.state == "preparing":
+            return True  # the answer to the start says the same
         now = utc_now()
         with borrowed_connection():
-            if attempt_job(status.attempt_id) is None:  # an earlier database knew it; the hello had it stopped
+            if not self._is_known(status.attempt_id):  # an earlier database knew it; the hello had it stopped
                 if status.state in _ENDS:
                     foreign_remove_ask(node_id=self._node_id, attempt_id=status.attempt_id, now=now)
                 return True
@@ -160,6 +163,11 @@ class Reports:
             else:
                 attempt_progressed(**about, progress={"state": status.state, **_small(status.data)})
         return True
+
+    def _is_known(self, attempt_id: uuid.UUID) -> bool:
+        if attempt_id not in self._known and attempt_job(attempt_id) is not None:
+            self._known.add(attempt_id)
+        return attempt_id in self._known
 
     def on_bytes(self, attempt_id: uuid.UUID, stream: int, offset: int, data: bytes) -> int | None:
         """Keeps bytes; acknowledges what became durable with them, if anything did."""
@@ -273,6 +281,7 @@ class Reports:
         )  # fmt: skip
 
     def _forget(self, attempt_id: uuid.UUID) -> None:
+        self._known.discard(attempt_id)
         for key in [k for k in self._writers if k[0] == attempt_id]:
             self._writers.pop(key, None)
 

@@ -61,7 +61,7 @@ def attempt_progressed(
     progress: dict[str, Any],
     now: dt.datetime,
 ) -> None:
-    """Notes preparing, pulling or created; the first of them also says that the node has accepted."""
+    """Notes pulling or created; the first of them also says that the node has accepted."""
     with system_scope():
         link_check(node_id=node_id, token=link_token)
         attempt = _current(attempt_id, node_id, status_seq)
@@ -70,7 +70,7 @@ def attempt_progressed(
         if attempt.state == AttemptState.PLACED:
             _both(attempt, expect=(AttemptState.PLACED,), to=AttemptState.STARTING, event="starting", now=now)
         Attempt.objects.filter(pk=attempt_id).update(node_status_seq=status_seq, progress=progress)
-        if progress.get("state") not in ("preparing", attempt.progress.get("state")):  # `job.starting` says preparing
+        if progress.get("state") != attempt.progress.get("state"):
             state.noted(
                 Job, attempt.job_id, event=f"job.{progress['state']}", data={"attempt": attempt.no, **progress}, now=now
             )
