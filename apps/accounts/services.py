@@ -2,6 +2,8 @@
 
 import datetime as dt
 
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
 from django.db import IntegrityError, transaction
 
 from apps.accounts.models import Membership, User
@@ -17,6 +19,12 @@ def user_create(
 ) -> User:
     """Creates a person; raises InvalidInput when the address is taken."""
     require(actor, Permission.TENANT_MANAGE)
+    try:
+        validate_email(email)
+    except ValidationError as error:
+        raise InvalidInput(
+            "A person needs an email address.", errors={"email": "Give one such as ada@example.org."}
+        ) from error
     make = User.objects.create_superuser if is_operator else User.objects.create_user
     try:
         with system_scope(), transaction.atomic():

@@ -1,6 +1,7 @@
 """Making tenants and moving their counters."""
 
 import datetime as dt
+import re
 import uuid
 
 from django.db import IntegrityError, transaction
@@ -14,12 +15,19 @@ from apps.tenants.choices import Resource
 from apps.tenants.models import QuotaUse, Tenant
 from apps.tenants.types import TenantRef
 
+_SLUG = re.compile(r"^[a-z][a-z0-9-]{0,47}$")
+
 
 def tenant_create(
     *, actor: Actor, slug: str, name: str, ceilings: dict[str, int] | None = None, now: dt.datetime
 ) -> TenantRef:
     """Creates a tenant with its counters; raises InvalidInput when the short name is taken."""
     require(actor, Permission.TENANT_MANAGE)
+    if not _SLUG.match(slug):
+        raise InvalidInput(
+            "The tenant can't be made with this short name.",
+            errors={"slug": "Use lower-case letters, digits and hyphens, at most 48, beginning with a letter."},
+        )
     try:
         with system_scope(), transaction.atomic():
             tenant = Tenant.objects.create(slug=slug, name=name)

@@ -49,6 +49,8 @@ def job_show(shell: Shell, job: JobArgument) -> None:
     from cli.jobs import facts, find
 
     found = find(shell.client, job)
+    if found["id"] != job:  # found by name: a list's rows leave out what costs more, such as GPU-seconds
+        found = shell.client.get(f"/jobs/{found['id']}")
     shell.facts(found, facts(found))
 
 

@@ -33,7 +33,10 @@ def run(*, once: bool) -> int:
     """Starts the processes and nodes, runs the job, and waits for Ctrl-C unless `once`."""
     began = time.monotonic()
     say(began, "starting PostgreSQL, Redis, web, relay, workers and mail sink")
-    env, table = processes(load().with_free_port())
+    given = load()
+    env, table = processes(given.with_free_port())
+    if env.http_port != given.http_port:
+        say(began, f"port {given.http_port} is taken, using {env.http_port}")
     supervisor = Supervisor(env, table, changed=lambda report: _tell(began, report))
     signal.signal(signal.SIGTERM, lambda *_: supervisor.request_stop())
     room = Room(env, say=lambda text: say(began, text))
@@ -63,7 +66,9 @@ def _story(env: Env, room: Room, nodes: list[SandboxNode], supervisor: Superviso
     if reason:
         print(f"\nThe job did not succeed: {reason}", file=sys.stderr)
     story.tell()
-    if not once and not reason:
+    if once:
+        print("\nEverything is stopped again; `make demo` keeps it up.", flush=True)
+    elif not reason:
         print("\nCtrl-C stops everything.", flush=True)
         signal.signal(signal.SIGINT, lambda *_: supervisor.request_stop())
         supervisor.wait()

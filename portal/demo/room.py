@@ -21,6 +21,7 @@ class Room:
 
     def open(self) -> list[SandboxNode]:
         """Powers the nodes on and gives them the image."""
+        self._cluster.destroy()  # an earlier demo that was killed could not
         self._say("powering on two sandbox nodes, building the training image from this machine's Python and numpy")
         nodes = [self._cluster.add(name) for name in NODES]
         archive = self._folder / f"{image_key()}.tar"

@@ -11,7 +11,7 @@ from typing import Any, Dict, Optional
 
 from workers.agent import clock
 from workers.agent.container import ContainerCalls, signal_name
-from workers.agent.files import read_json, read_text, write_json
+from workers.agent.files import read_json, read_text, write_json, written_ns
 from workers.agent.holder import hold, release
 from workers.agent.kill import KillLadder
 from workers.agent.oom import killed_for_memory
@@ -142,7 +142,8 @@ class Attempt:
         pid = found.pid if found is not None else int(read_text(pid_file, "0").strip() or 0)
         process = ProcessId.of(pid) if pid else None
         now = clock.now()
-        begun = rfc3339_ns(found.started_at) if found is not None else 0
+        # The runtime writes the pid file as the process begins; its own command returns much later (0.1 s here).
+        begun = rfc3339_ns(found.started_at) if found is not None else written_ns(pid_file)
         container = self.state["container_id"]
         # When an agent before us noted the start, that note is what is metered.
         noted = self._node.record.start_of(self.id, container)

@@ -48,3 +48,11 @@ def write_all(fd: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
+
+
+def written_ns(path: str) -> int:
+    """When a file was last written, in nanoseconds since 1970; 0 when it is not there."""
+    try:
+        return os.stat(path).st_mtime_ns
+    except OSError:
+        return 0

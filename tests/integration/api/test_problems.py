@@ -122,3 +122,8 @@ def test_words_follow_the_language(world: World) -> None:
     job = api.post("jobs", SPEC).json()
     chinese = api.get(f"jobs/{job['id']}", **{"Accept-Language": "zh-hans"})
     assert chinese["Content-Language"] == "zh-hans"
+
+
+def test_json_nested_without_end_is_the_senders_mistake(world: World) -> None:
+    answer = Client().post("/api/v1/jobs", "[" * 100_000, content_type="application/json", headers=world.bob.headers)
+    assert "nested too deeply" in assert_problem(answer, 400, "parse_error")["detail"]

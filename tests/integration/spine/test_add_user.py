@@ -32,3 +32,13 @@ def test_a_weak_password_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(CommandError, match="too short"):
         add(monkeypatch, "short", "ada@example.org")
     assert not User.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("email", "tenant", "words"), [("bad", "lab", "such as ada@"), ("a@b.org", "E vil", "lower-case")]
+)
+def test_names_that_could_not_be_used_are_refused(
+    monkeypatch: pytest.MonkeyPatch, email: str, tenant: str, words: str
+) -> None:
+    with pytest.raises(CommandError, match=words):
+        add(monkeypatch, "long enough words", email, "--tenant", tenant)
