@@ -88,4 +88,4 @@ def _start(command: List[str]) -> None:
     for fd in (0, 1, 2):
         os.dup2(null, fd)
     os.closerange(3, 1024)
-    os.execv(command[0], command)  # noqa: S606  # nosec B606 - no shell is the point
+    os.execv(command[0], command)  # noqa: S606 - no shell is the point  # nosec B606

@@ -75,7 +75,7 @@ class Start:
         """Lay out the attempt's folders and files; raises StartError."""
         for path in (self.mounts.inputs, self.mounts.outputs):
             os.makedirs(path, mode=0o755, exist_ok=True)
-        os.chmod(self.mounts.outputs, 0o777)  # noqa: S103  # nosec B103 - an image may run as any user
+        os.chmod(self.mounts.outputs, 0o777)  # noqa: S103 - an image may run as any user  # nosec B103
         fault = place_inputs(self._node.paths.files, self._spec["files"], self.mounts.inputs)
         if fault is not None:
             raise StartError("files", fault)

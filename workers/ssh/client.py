@@ -168,7 +168,7 @@ class ParamikoTransport:
         channel = self._open_session(deadline)
         try:
             channel.settimeout(max(0.1, deadline - time.monotonic()))
-            channel.exec_command(command)  # nosec B601 - workers.nodeops quotes every command
+            channel.exec_command(command)  # workers.nodeops quotes every command  # nosec B601
         except (OSError, EOFError, paramiko.SSHException) as error:
             channel.close()
             raise self._died(error) from None
