@@ -74,7 +74,7 @@ def _renew(owner: str, tokens: dict[uuid.UUID, int], wait: str) -> set[uuid.UUID
     with system_scope(), connection.cursor() as cursor:
         cursor.execute("SELECT set_config('lock_timeout', %s, true)", [RENEW_WAIT])
         cursor.execute(
-            "UPDATE fleet_nodelink SET expires_at = now() + make_interval(secs => %s) WHERE node_id IN"  # noqa: S608 - our own words only
+            "UPDATE fleet_nodelink SET expires_at = now() + make_interval(secs => %s) WHERE node_id IN"  # noqa: S608 - our own words only  # nosec B608
             f" (SELECT l.node_id{_MINE} ORDER BY l.node_id FOR NO KEY UPDATE OF l {wait})",
             [LEASE_S, *mine],
         )
