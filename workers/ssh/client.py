@@ -129,7 +129,8 @@ class ParamikoTransport:
             raise
 
     def close(self) -> None:
-        self._transport.close()
+        with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
+            self._transport.close()
 
     def __enter__(self) -> Self:
         return self
@@ -156,7 +157,7 @@ class ParamikoTransport:
             except (OSError, EOFError, paramiko.SSHException) as error:
                 raise self._died(error) from None
             finally:
-                channel.close()
+                _close(channel)
         finally:
             self._slots.release()
 
@@ -170,7 +171,7 @@ class ParamikoTransport:
             channel.settimeout(max(0.1, deadline - time.monotonic()))
             channel.exec_command(command)  # workers.nodeops quotes every command  # nosec B601
         except (OSError, EOFError, paramiko.SSHException) as error:
-            channel.close()
+            _close(channel)
             raise self._died(error) from None
         return channel
 
@@ -235,7 +236,7 @@ class ParamikoStream:
         with self._lock:
             release, self._release = self._release, None
         if release is not None:
-            self._channel.close()
+            _close(self._channel)
             release()
 
     @property
@@ -341,6 +342,12 @@ def _send(channel: paramiko.Channel, chunks: Iterable[bytes], deadline: float) -
     with contextlib.suppress(OSError):
         _end_input(channel)
     return sent
+
+
+def _close(channel: paramiko.Channel) -> None:
+    """Close a channel; on a connection that is dead already there is nothing left to say."""
+    with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
+        channel.close()
 
 
 def _end_input(channel: paramiko.Channel) -> None:
