@@ -6,6 +6,7 @@ import hashlib
 import io
 import os
 import tarfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -286,6 +287,9 @@ def test_stray_holders_are_found_by_their_fifo(tmp_path: Path) -> None:
     os.close(fifo)
     assert kept is not None
     assert stray is not None
+    for holder in (kept, stray):  # the kernel shows a command's words a moment after its start
+        while not Path(f"/proc/{holder.pid}/cmdline").read_bytes():
+            time.sleep(0.001)
     release_strays(str(tmp_path / "elsewhere"), [])
     assert kept.alive()
     assert stray.alive()
