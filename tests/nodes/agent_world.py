@@ -154,9 +154,12 @@ class World:
         return self._alive()
 
     def daemon_pid(self) -> int:
-        """The agent's process on the node."""
-        text = self.sh(f"pgrep -f 'pyz --home {self.home} daemon$'")
-        pids = [int(word) for word in text.split()]
+        """The agent's process on the node; a child that it is just making has its words for a moment too."""
+        for _ in range(50):
+            text = self.sh(f"pgrep -f 'pyz --home {self.home} daemon$'")
+            pids = [int(word) for word in text.split()]
+            if len(pids) == 1:
+                break
         assert len(pids) == 1, pids
         return pids[0]
 
