@@ -155,6 +155,7 @@ class World:
 
     def daemon_pid(self) -> int:
         """The agent's process on the node; a child that it is just making has its words for a moment too."""
+        pids: list[int] = []
         for _ in range(50):
             text = self.sh(f"pgrep -f 'pyz --home {self.home} daemon$'")
             pids = [int(word) for word in text.split()]
