@@ -2,19 +2,10 @@
 
 import uuid
 
-from apps.core.errors import NotFound
 from apps.core.tenancy import tenant_scope
 from apps.tenants.choices import Resource
 from apps.tenants.models import QuotaUse, Tenant
 from apps.tenants.types import QuotaView, TenantRef
-
-
-def tenant_ref(tenant_id: uuid.UUID) -> TenantRef:
-    """Returns a tenant by id; raises NotFound."""
-    row = Tenant.objects.filter(pk=tenant_id).first()
-    if row is None:
-        raise NotFound("There is no such tenant.")
-    return TenantRef(id=row.id, slug=row.slug, name=row.name)
 
 
 def tenant_refs(tenant_ids: list[uuid.UUID]) -> list[TenantRef]:

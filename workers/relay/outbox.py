@@ -1,6 +1,5 @@
 """From outbox rows to Celery, at least once: a row goes only after the broker has its message."""
 
-import datetime as dt
 import time
 
 import structlog
@@ -65,13 +64,3 @@ def drain() -> int:
 def send(task: str, key: str, queue: str) -> None:
     """Puts one task on a queue; it dies unread after a minute because the sweep will have repeated it."""
     _producer.send_task(task, args=[key, time.time()], queue=queue, expires=60, retry=False)
-
-
-def outbox_lag() -> dt.timedelta:
-    """Returns the age of the oldest due row."""
-    with system_scope(), connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT coalesce(now() - min(created_at), interval '0') FROM core_outboxmessage WHERE not_before <= now()"
-        )
-        age: dt.timedelta = cursor.fetchone()[0]
-        return age

@@ -12,7 +12,6 @@ from apps.workloads.selectors.jobs import (
 from apps.workloads.selectors.streams import stream_chunks, stream_durable_lengths, stream_info, stream_key, stream_read
 from apps.workloads.selectors.work import (
     attempt_job,
-    attempt_lives_on,
     live_jobs_of_gpus,
     pending_count,
     pending_jobs,
@@ -21,7 +20,6 @@ from apps.workloads.selectors.work import (
 
 __all__ = [
     "attempt_job",
-    "attempt_lives_on",
     "job_clone_spec",
     "job_events",
     "job_get",

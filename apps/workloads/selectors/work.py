@@ -30,12 +30,6 @@ def attempt_job(attempt_id: uuid.UUID) -> tuple[uuid.UUID, str] | None:
         return Attempt.objects.filter(pk=attempt_id).values_list("job_id", "job__name").first()
 
 
-def attempt_lives_on(*, attempt_id: uuid.UUID, node_id: uuid.UUID) -> bool:
-    """Says whether the attempt is live on that node by the portal's record."""
-    with system_scope():
-        return Attempt.objects.filter(pk=attempt_id, node_id=node_id).exclude(state=AttemptState.ENDED).exists()
-
-
 def removals_due(*, limit: int = 100) -> list[uuid.UUID]:
     """Returns ended attempts on reachable nodes whose traces are still to be removed; for the sweep."""
     with system_scope():
