@@ -4,9 +4,9 @@ import os
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
 
-from django.core.asgi import get_asgi_application
+from portal.handler import http_handler
 
-django_application = get_asgi_application()
+django_application = http_handler()
 
 from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402 - Django must be set up first
 from django.conf import settings  # noqa: E402

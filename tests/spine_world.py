@@ -2,6 +2,7 @@
 
 import dataclasses
 import datetime as dt
+import time
 import uuid
 from typing import Any
 
@@ -13,12 +14,10 @@ from apps.core.clock import utc_now
 from apps.fleet.models import Node
 from apps.fleet.services import host_key_offered, inventory_apply, link_acquire, node_add
 from apps.fleet.types import LinkGrant, fingerprint
-from apps.storage.blobs import blob_store
 from apps.tenants.services import tenant_create
 from apps.tenants.types import TenantRef
 from apps.workloads.models import Job
-from apps.workloads.selectors import stream_key
-from apps.workloads.services import job_submit, stream_extend
+from apps.workloads.services import job_submit
 from apps.workloads.types import JobSpec
 from workers.hub.reports import Reports
 from workers.link.types import Hello, Result, Status
@@ -95,6 +94,16 @@ class PlayedNode:
         error = None if ok else {"code": "bad_args", "message": "no"}
         self.reports.on_result(Result(id=str(operation_id), token=token, ok=ok, error=error, data=data or {}))
 
+    def send(self, attempt_id: uuid.UUID, data: bytes, *, stream: int = 0, offset: int = 0) -> int:
+        """Sends bytes of a stream until they are durable; returns the stream's length."""
+        self.reports.on_bytes(attempt_id, stream, offset, data)
+        deadline = time.monotonic() + 10
+        while self.reports._writer(attempt_id, stream).durable < offset + len(data):
+            assert time.monotonic() < deadline, "the bytes did not become durable"
+            self.reports.flush_late()
+            time.sleep(0.01)
+        return offset + len(data)
+
 
 def inventory(name: str, gpus: int = 8, model: str = "NVIDIA H100 80GB HBM3") -> dict[str, Any]:
     """Returns what an agent finds on a node of this kind."""
@@ -142,8 +151,7 @@ def submit(actor: Actor, tenant: TenantRef, **changes: Any) -> Job:
 
 def put_log(node: PlayedNode, attempt_id: uuid.UUID, data: bytes) -> None:
     """Makes bytes of the log stand in the blob store and its index."""
-    blob_store().write_at(stream_key(attempt_id, 0), 0, data)
-    stream_extend(node_id=node.node.id, link_token=node.grant.token, attempt_id=attempt_id, stream=0, length=len(data))
+    node.send(attempt_id, data)
 
 
 def later(seconds: float) -> dt.datetime:

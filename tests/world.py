@@ -17,11 +17,8 @@ from apps.core.tenancy import system_scope
 from apps.fleet.models import NodeOperation
 from apps.fleet.services import operation_claim
 from apps.scheduling.services import cycle_run
-from apps.storage.blobs import blob_store
 from apps.tenants.types import TenantRef
 from apps.workloads.models import Attempt
-from apps.workloads.selectors.streams import stream_key
-from apps.workloads.services import stream_extend
 from tests.spine_world import SYSTEM, PlayedNode, make_member, make_tenant
 
 PASSWORD = "correct horse battery"
@@ -121,7 +118,7 @@ def job_runs(node: PlayedNode, job_id: uuid.UUID) -> uuid.UUID:
     with system_scope():
         attempt = Attempt.objects.filter(job_id=job_id).latest("no")
         operation = NodeOperation.objects.get(kind="attempt_start", object_id=attempt.id)
-    claim = operation_claim(operation_id=operation.id, now=utc_now())
+    claim = operation_claim(operation_id=operation.id, nodes=[operation.node_id], now=utc_now())
     assert claim is not None
     node.answer(operation.id, claim.token)
     assert node.status(attempt.id, "running", container_id="c1")
@@ -130,10 +127,7 @@ def job_runs(node: PlayedNode, job_id: uuid.UUID) -> uuid.UUID:
 
 def bytes_stand(node: PlayedNode, attempt_id: uuid.UUID, data: bytes, *, stream: int = 0) -> None:
     """Makes bytes of a stream stand in the blob store and its index."""
-    blob_store().write_at(stream_key(attempt_id, stream), 0, data)
-    stream_extend(
-        node_id=node.node.id, link_token=node.grant.token, attempt_id=attempt_id, stream=stream, length=len(data)
-    )
+    node.send(attempt_id, data, stream=stream)
 
 
 def job_exits(node: PlayedNode, attempt_id: uuid.UUID, log: bytes, outputs: bytes = b"", exit_code: int = 0) -> None:

@@ -9,6 +9,7 @@ from django.db.models.functions import Lower, Now
 
 from apps.core import ids
 from apps.tenants.choices import Role
+from apps.tenants.types import TenantRef
 
 
 class UserManager(BaseUserManager["User"]):
@@ -37,6 +38,9 @@ class User(AbstractBaseUser, PermissionsMixin):
     language = models.CharField(max_length=8, default="en")
     timezone = models.CharField(max_length=64, default="UTC")
     created_at = models.DateTimeField(db_default=Now())
+
+    # What a sign-in check read along, for the one use that follows it.
+    memberships_read: list[tuple[TenantRef, str]] | None = None
 
     objects: ClassVar[UserManager] = UserManager()
     USERNAME_FIELD = "email"

@@ -7,7 +7,7 @@ from typing import ClassVar
 from django.http import HttpRequest
 from rest_framework.request import Request
 
-from apps.accounts.selectors import ANONYMOUS, RequestFacts, actor_for, tenants_of
+from apps.accounts.selectors import ANONYMOUS, RequestFacts, person_for, tenants_of
 from apps.core.access import Actor
 from apps.core.errors import BerthError, NotFound
 from apps.tenants.selectors import tenant_by_slug
@@ -55,7 +55,7 @@ def actor_of(request: HttpRequest | Request) -> Actor:
         return Actor(kind=ANONYMOUS.kind, id=ANONYMOUS.id, label=ANONYMOUS.label, **facts)
     known: Actor | None = getattr(base, "berth_actor", None)
     if known is None or known.id != str(user.pk):
-        known = actor_for(user, **request_facts(base))
+        known, base.berth_tenants = person_for(user, **request_facts(base))  # type: ignore[attr-defined]
         base.berth_actor = known  # type: ignore[attr-defined]
     return known
 
@@ -72,7 +72,8 @@ def tenant_of(request: HttpRequest | Request, actor: Actor) -> TenantRef:
         return _member_tenant(actor, named)
     session = getattr(base, "session", None)
     chosen = session.get(TENANT_SESSION_KEY) if session is not None else None
-    mine = tenants_of(actor)
+    known: list[TenantRef] | None = getattr(base, "berth_tenants", None)
+    mine = tenants_of(actor) if known is None else known
     for tenant in mine:
         if tenant.slug == chosen or len(mine) == 1:
             return tenant

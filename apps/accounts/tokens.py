@@ -24,6 +24,7 @@ from rest_framework_simplejwt.token_blacklist.models import BlacklistedToken, Ou
 from rest_framework_simplejwt.tokens import AccessToken, RefreshToken, Token
 
 from apps.accounts.models import User
+from apps.accounts.selectors import user_with_tenants
 from apps.core.errors import BerthError
 
 KEY_INFO = b"berth jwt signing key 1"
@@ -156,7 +157,7 @@ def _same_password(user: User, token: Token) -> bool:
 def access_user(token: Token) -> User | None:
     """Returns the active person whom a verified access token stands for, or None."""
     try:
-        user = User.objects.filter(pk=uuid.UUID(str(token.get("user_id"))), is_active=True).first()
+        user = user_with_tenants(uuid.UUID(str(token.get("user_id"))))
     except ValueError:
         return None
     return user if user is not None and _same_password(user, token) else None

@@ -20,18 +20,11 @@ def usage_open(
     started_at: dt.datetime,
 ) -> None:
     """Begins metering an allocation; a repeat changes nothing."""
-    UsageInterval.objects.get_or_create(
-        allocation_id=allocation_id,
-        slice=0,
-        defaults={
-            "tenant_id": tenant_id,
-            "object_kind": object_kind,
-            "object_id": object_id,
-            "gpu_count": gpu_count,
-            "gpu_model": gpu_model,
-            "started_at": started_at,
-        },
-    )
+    interval = UsageInterval(
+        allocation_id=allocation_id, slice=0, tenant_id=tenant_id, object_kind=object_kind, object_id=object_id,
+        gpu_count=gpu_count, gpu_model=gpu_model, started_at=started_at,
+    )  # fmt: skip
+    UsageInterval.objects.bulk_create([interval], ignore_conflicts=True)
 
 
 def usage_close(*, allocation_id: uuid.UUID, ran_ns: int, source: str) -> None:

@@ -25,7 +25,6 @@ def begin(
     """
     digest = hashlib.sha256(body).hexdigest()
     who = {"tenant_id": tenant_id, "actor_id": actor.id, "route": route, "key": key}
-    IdempotencyRecord.objects.filter(**who, created_at__lt=now - KEPT).delete()
     record: IdempotencyRecord | None
     try:
         with transaction.atomic(), connection.cursor() as cursor:
@@ -35,6 +34,9 @@ def begin(
             return record
     except IntegrityError:
         record = IdempotencyRecord.objects.filter(**who).first()
+        if record is not None and record.created_at < now - KEPT:
+            record.delete()
+            return IdempotencyRecord.objects.create(**who, body_sha256=digest)
     except OperationalError:  # the first request holds the key longer than a twin waits
         record = None
     if record is None or record.answer_status is None:

@@ -43,11 +43,8 @@ def _locked(model: type[M], pk: uuid.UUID) -> M:
     return row
 
 
-def _append_event(
-    row: models.Model, name: str, data: Mapping[str, Any] | None, now: dt.datetime, fields: Iterable[str]
-) -> None:
-    row.seq += 1  # type: ignore[attr-defined]
-    row.save(update_fields=[*fields, "seq"])
+def _append_event(row: models.Model, name: str, data: Mapping[str, Any] | None, now: dt.datetime) -> None:
+    """Writes the event of the number that the row has just got."""
     kind: str = row.EVENT_KIND  # type: ignore[attr-defined]
     seq: int = row.seq  # type: ignore[attr-defined]
     if not kind:  # rows whose story another object's events tell, such as node operations
@@ -62,8 +59,10 @@ def _append_event(
 def created(
     row: M, *, event: str, data: Mapping[str, Any] | None = None, wishes: Sequence[Wish] = (), now: dt.datetime
 ) -> M:
-    """Appends the first event of a row that was just inserted, and its wishes."""
-    _append_event(row, event, data, now, ())
+    """Inserts a new row with its first event and its wishes, in the open transaction."""
+    row.seq = 1  # type: ignore[attr-defined]
+    row.save(force_insert=True)
+    _append_event(row, event, data, now)
     outbox_put(wishes)
     return row
 
@@ -86,17 +85,38 @@ def transition(
     """
     with _one_transaction():
         row = _locked(model, pk)
-        state: str = row.state  # type: ignore[attr-defined]
-        if state not in set(expect):
-            raise StateConflict(
-                f"The {model._meta.verbose_name} is {state}; this needs it to be {' or '.join(expect)}."
-            )
-        values = {"state": to, "state_changed_at": now, **(changes or {})}
-        for field, value in values.items():
-            setattr(row, field, value)
-        _append_event(row, event, data, now, values)
-        outbox_put(wishes)
-        return row
+        return moved(row, expect=expect, to=to, event=event, data=data, changes=changes, wishes=wishes, now=now)
+
+
+def moved(
+    row: M,
+    *,
+    expect: Iterable[str],
+    to: str,
+    event: str,
+    data: Mapping[str, Any] | None = None,
+    changes: Mapping[str, Any] | None = None,
+    wishes: Sequence[Wish] = (),
+    now: dt.datetime,
+) -> M:
+    """`transition` of a row that the open transaction has locked already; raises StateConflict."""
+    state: str = row.state  # type: ignore[attr-defined]
+    if state not in set(expect):
+        raise StateConflict(f"The {row._meta.verbose_name} is {state}; this needs it to be {' or '.join(expect)}.")
+    return _changed(row, {"state": to, "state_changed_at": now, **(changes or {})}, event, data, wishes, now)
+
+
+def _changed(
+    row: M, values: Mapping[str, Any], event: str, data: Mapping[str, Any] | None, wishes: Sequence[Wish],
+    now: dt.datetime,
+) -> M:  # fmt: skip
+    for field, value in values.items():
+        setattr(row, field, value)
+    row.seq += 1  # type: ignore[attr-defined]
+    row.save(update_fields=[*values, "seq"])
+    _append_event(row, event, data, now)
+    outbox_put(wishes)
+    return row
 
 
 def noted(
@@ -113,9 +133,4 @@ def noted(
     if changes and "state" in changes:
         raise ValueError("a state changes through transition() only")
     with _one_transaction():
-        row = _locked(model, pk)
-        for field, value in (changes or {}).items():
-            setattr(row, field, value)
-        _append_event(row, event, data, now, changes or ())
-        outbox_put(wishes)
-        return row
+        return _changed(_locked(model, pk), changes or {}, event, data, wishes, now)

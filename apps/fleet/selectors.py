@@ -10,7 +10,7 @@ from apps.core.errors import NotFound
 from apps.core.models import Event
 from apps.core.tenancy import system_scope
 from apps.fleet.choices import WHOLE_SHARE, NodeState, OperationState
-from apps.fleet.models import GpuDevice, Node, NodeLink, NodeOperation
+from apps.fleet.models import GpuDevice, Node, NodeOperation
 from apps.fleet.types import GpuView, NodeView, fingerprint
 
 
@@ -98,16 +98,11 @@ def scans_due() -> list[uuid.UUID]:
         return list(rows.values_list("pk", flat=True)[:100])
 
 
-def link_owner(node_id: uuid.UUID) -> str:
-    """Returns the worker that owns the node's link, or an empty string."""
-    return NodeLink.objects.filter(pk=node_id).values_list("owner", flat=True).first() or ""
-
-
 def operation_owner(operation_id: uuid.UUID) -> str:
     """Returns the worker that owns the link of the operation's node, or an empty string."""
     with system_scope():
-        node_id = NodeOperation.objects.filter(pk=operation_id).values_list("node_id", flat=True).first()
-        return link_owner(node_id) if node_id else ""
+        owners = NodeOperation.objects.filter(pk=operation_id).values_list("node__nodelink__owner", flat=True)
+        return owners.first() or ""
 
 
 def operations_due(*, now: dt.datetime, older_than: dt.datetime, limit: int = 200) -> list[uuid.UUID]:
@@ -148,12 +143,6 @@ def node_scan_target(node_id: uuid.UUID) -> tuple[str, int] | None:
     with system_scope():
         rows = Node.objects.filter(pk=node_id, state=NodeState.ENROLLING, host_key="", offered_key="")
         return rows.values_list("address", "port").first()
-
-
-def operation_node(operation_id: uuid.UUID) -> uuid.UUID | None:
-    """Returns the node of an operation."""
-    with system_scope():
-        return NodeOperation.objects.filter(pk=operation_id).values_list("node_id", flat=True).first()
 
 
 def operation_object(operation_id: uuid.UUID) -> uuid.UUID | None:

@@ -3,6 +3,7 @@
 import dataclasses
 import datetime as dt
 import uuid
+from collections.abc import Mapping
 
 from django.db import connection
 
@@ -50,7 +51,8 @@ def _cycle(now: dt.datetime, policy: engine.Policy, seed: int) -> CycleResult:
         snapshot = _snapshot(jobs, nodes_for_placement())
     failpoint("S4")
     plan = engine.schedule(snapshot, now=now.timestamp(), policy=policy, seed=seed)
-    applied = [placement_apply(placement=_placement(decision), now=now) for decision in plan.decisions]
+    names = {node.id: node.name for node in snapshot.nodes}
+    applied = [placement_apply(placement=_placement(one, names), now=now) for one in plan.decisions]
     for job in jobs:
         reason = plan.reasons.get(str(job.id))
         if reason is not None and (reason.code, dict(reason.numbers)) != (job.pending_reason, job.pending_detail):
@@ -89,8 +91,9 @@ def _workload(job: PendingJob) -> engine.WorkloadView:
     )  # fmt: skip
 
 
-def _placement(decision: engine.Decision) -> Placement:
+def _placement(decision: engine.Decision, names: Mapping[str, str]) -> Placement:
     return Placement(
         job_id=uuid.UUID(decision.workload_id), node_id=uuid.UUID(decision.node_id),
+        node_name=names[decision.node_id],
         gpu_ids=tuple(uuid.UUID(d) for d in decision.device_ids), why=decision.why,
     )  # fmt: skip

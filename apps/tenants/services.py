@@ -64,6 +64,8 @@ def quota_take(*, tenant_id: uuid.UUID, resource: str, amount: int) -> None:
 
     One conditional UPDATE: the row lock serialises the takers, so the ceiling is never passed by one.
     """
+    if not amount:
+        return
     moved = (
         QuotaUse.objects.filter(tenant_id=tenant_id, resource=resource)
         .filter(Q(ceiling__isnull=True) | Q(ceiling__gte=F("used") + amount))

@@ -181,6 +181,7 @@ class Placement:
 
     job_id: uuid.UUID
     node_id: uuid.UUID
+    node_name: str
     gpu_ids: tuple[uuid.UUID, ...]
     why: str = ""
 

@@ -12,10 +12,7 @@ from apps.core.tenancy import system_scope
 from apps.monitoring.services import readings_store
 from apps.monitoring.types import GpuReading
 from apps.scheduling.services import cycle_run
-from apps.storage.blobs import blob_store
 from apps.workloads.models import AllocationDevice, Attempt, Job
-from apps.workloads.selectors import stream_key
-from apps.workloads.services import stream_extend
 from tests.journeys.conftest import Visit, Web, until
 from tests.spine_world import PlayedNode, make_node, submit
 from tests.world import World, job_exits, job_runs
@@ -25,10 +22,7 @@ pytestmark = [pytest.mark.journey]
 
 def extend(node: PlayedNode, attempt_id: uuid.UUID, offset: int, data: bytes) -> int:
     """Appends bytes to a log as the node worker does; returns its length."""
-    blob_store().write_at(stream_key(attempt_id, 0), offset, data)
-    length = offset + len(data)
-    stream_extend(node_id=node.node.id, link_token=node.grant.token, attempt_id=attempt_id, stream=0, length=length)
-    return length
+    return node.send(attempt_id, data, offset=offset)
 
 
 def newest_attempt() -> uuid.UUID:

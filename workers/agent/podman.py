@@ -127,7 +127,7 @@ class Podman:
     def start(self, spec: Dict[str, Any], mounts: Mounts, secrets: Sequence[str], epoch: str) -> Command:
         """Create and start in one command."""
         options = self._options(spec, mounts, secrets, epoch)
-        return Command((self.program, "--conmon", mounts.conmon, "run", "-d", *options))
+        return Command((self.program, "--conmon", mounts.conmon, "run", "-d", *options), brief=True)
 
     def create(self, spec: Dict[str, Any], mounts: Mounts, secrets: Sequence[str], epoch: str) -> Command:
         """Create only."""

@@ -125,6 +125,7 @@ class Command(NamedTuple):
 
     argv: Tuple[str, ...]
     stdin: bytes = b""
+    brief: bool = False  # ends within moments, so that it never has to give memory back
 
 
 class Outcome(NamedTuple):
@@ -135,10 +136,12 @@ class Outcome(NamedTuple):
     stderr: str
 
 
-def runtime_environment() -> Dict[str, str]:
+def runtime_environment(*, brief: bool = False) -> Dict[str, str]:
     """A clean environment for the runtime, with only the site's own container settings and proxies kept."""
     kept = ("CONTAINERS_CONF", "CONTAINERS_STORAGE_CONF", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
     environment = {"PATH": _PATH, "HOME": "/root", "LC_ALL": "C"}
+    if brief:  # podman and runc are Go: without its collector a start takes 16 ms less of 128, and 5 MiB more
+        environment["GOGC"] = "off"
     for name in kept:
         for key in (name, name.lower()):
             if key in os.environ:
@@ -158,7 +161,7 @@ class Running:
                 stdin=subprocess.PIPE if command.stdin else subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
-                env=runtime_environment(),
+                env=runtime_environment(brief=command.brief),
                 cwd="/",
                 start_new_session=True,
             )

@@ -10,8 +10,7 @@ from collections.abc import Callable
 import structlog
 
 from apps.core.clock import utc_now
-from apps.fleet.selectors import operation_node
-from apps.fleet.services import link_acquire, links_release_of, links_renew, node_alive
+from apps.fleet.services import link_acquire, links_release_of, links_renew, node_alive, operation_claim
 from workers.db import borrowed_connection
 from workers.hub.session import NodeSession
 
@@ -60,11 +59,12 @@ class Hub:
 
     def run_operation(self, operation_id: uuid.UUID) -> None:
         """Sends an operation over its node's link, if this process has it."""
+        now = utc_now()
         with borrowed_connection():
-            node_id = operation_node(operation_id)
-        session = self._sessions.get(node_id) if node_id else None
-        if session is not None:
-            session.run_operation(operation_id)
+            claim = operation_claim(operation_id=operation_id, nodes=self._sessions, now=now)
+        session = self._sessions.get(claim.node_id) if claim else None
+        if claim is not None and session is not None:
+            session.send_operation(claim, now)
 
     def _all(self) -> list[NodeSession]:
         with self._lock:

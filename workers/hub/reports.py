@@ -25,6 +25,7 @@ from apps.fleet.types import LinkGrant
 from apps.monitoring.services import readings_store
 from apps.monitoring.types import GpuReading
 from apps.storage.blobs import blob_sha256, blob_store
+from apps.workloads.choices import Stream
 from apps.workloads.selectors import attempt_job, live_jobs_of_gpus, stream_durable_lengths, stream_key
 from apps.workloads.services import (
     attempt_accepted,
@@ -131,6 +132,8 @@ class Reports:
     def _start_answered(self, attempt_id: uuid.UUID, result: Result, now: dt.datetime) -> None:
         if result.ok:
             attempt_accepted(attempt_id=attempt_id, node_id=self._node_id, now=now)
+            # Looked up while the container starts, so that its first byte waits for nothing.
+            self._writer(attempt_id, Stream.LOG)
         elif result.error and result.error.get("code") != "cancelled":  # a stop's own report follows
             status = Status(
                 attempt_id=attempt_id, seq=0, state="failed", at_mono_ns=0, at_utc_ns=0, boot_id="",

@@ -1,5 +1,6 @@
 """One node's connection under one lease: connect, set up the agent, speak until it ends."""
 
+import datetime as dt
 import threading
 import uuid
 
@@ -85,14 +86,17 @@ class NodeSession(Reports):
         return heard
 
     def run_operation(self, operation_id: uuid.UUID) -> None:
-        """Claims an operation and sends it; what goes wrong here is repeated when its lease runs out."""
-        link, transport = self._link, self._transport
-        if link is None or transport is None:
-            return
+        """Claims an operation of this node and sends it."""
         now = utc_now()
         with borrowed_connection():
-            claim = operation_claim(operation_id=operation_id, now=now)
-        if claim is None:
+            claim = operation_claim(operation_id=operation_id, nodes=(self.node_id,), now=now)
+        if claim is not None:
+            self.send_operation(claim, now)
+
+    def send_operation(self, claim: OperationClaim, now: dt.datetime) -> None:
+        """Sends a claimed operation; what goes wrong here is repeated when its lease runs out."""
+        link, transport = self._link, self._transport
+        if link is None or transport is None:
             return
         failpoint("S7", points.of_attempt(claim.object_id))
         try:

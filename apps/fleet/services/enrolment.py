@@ -76,9 +76,8 @@ def node_add(
         node.password_sealed = seal(password.encode(), purpose=f"node.password:{node.id}")
     try:
         with system_scope(), transaction.atomic():
-            node.save(force_insert=True)
-            NodeLink.objects.create(node=node)
             state.created(node, event="node.added", wishes=[Wish("node.scan", str(node.id))], now=now)
+            NodeLink.objects.create(node=node)
             audit_record(
                 actor=actor, action="node.add", object_kind="node", object_id=node.id, object_label=name,
                 tenant_id=None, after={"address": address, "port": port, "ssh_user": ssh_user}, now=now,

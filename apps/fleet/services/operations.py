@@ -3,6 +3,7 @@
 import datetime as dt
 import json
 import uuid
+from collections.abc import Container
 from typing import Any
 
 from apps.core import state
@@ -35,7 +36,6 @@ def operation_create(
         node_id=node_id, kind=kind, object_id=object_id, deadline_at=now + valid_for, state_changed_at=now
     )
     operation.args_sealed = seal(json.dumps(args).encode(), purpose=f"operation.args:{operation.id}")
-    operation.save(force_insert=True)
     state.created(
         operation,
         event="operation.queued",
@@ -46,21 +46,20 @@ def operation_create(
     return operation.id
 
 
-def operation_claim(*, operation_id: uuid.UUID, now: dt.datetime) -> OperationClaim | None:
-    """Leases a queued operation, or one whose lease ran out; None when there is nothing to do."""
+def operation_claim(*, operation_id: uuid.UUID, nodes: Container[uuid.UUID], now: dt.datetime) -> OperationClaim | None:
+    """Leases a queued operation of one of these nodes, or one whose lease ran out; None when there is nothing to do."""
     with system_scope():
         row = NodeOperation.objects.select_for_update(skip_locked=True).filter(pk=operation_id, state__in=LIVE).first()
-        if row is None or now >= row.deadline_at:
+        if row is None or row.node_id not in nodes or now >= row.deadline_at:
             return None
         if row.state == OperationState.CLAIMED:
             if row.lease_expires_at is not None and row.lease_expires_at > now:
                 return None
-            state.transition(
-                NodeOperation, row.id, expect=[OperationState.CLAIMED], to=OperationState.QUEUED,
-                event="operation.lease_expired", now=now,
-            )  # fmt: skip
-        row = state.transition(
-            NodeOperation, row.id, expect=[OperationState.QUEUED], to=OperationState.CLAIMED, event="operation.claimed",
+            state.moved(
+                row, expect=[OperationState.CLAIMED], to=OperationState.QUEUED, event="operation.lease_expired", now=now
+            )
+        state.moved(
+            row, expect=[OperationState.QUEUED], to=OperationState.CLAIMED, event="operation.claimed",
             changes={"token": row.token + 1, "lease_expires_at": now + LEASE}, now=now,
         )  # fmt: skip
         args = json.loads(unseal(row.args_sealed, purpose=f"operation.args:{row.id}"))
@@ -78,8 +77,8 @@ def operation_finish(
         row = NodeOperation.objects.select_for_update().filter(pk=operation_id).first()
         if row is None or row.token != token or row.state != OperationState.CLAIMED:
             return None
-        return state.transition(
-            NodeOperation, operation_id, expect=[OperationState.CLAIMED],
+        return state.moved(
+            row, expect=[OperationState.CLAIMED],
             to=OperationState.DONE if ok else OperationState.FAILED,
             event="operation.done" if ok else "operation.failed", changes={"result": result}, now=now,
         )  # fmt: skip

@@ -66,7 +66,8 @@ def job_get(*, actor: Actor, tenant: TenantRef, job_id: uuid.UUID) -> JobView:
         if job is None:
             raise NotFound("There is no such job.")
         names = node_names({a.node_id for a in job.attempts.all()})
-        return _view(job, names, gpu_seconds_of(tenant=tenant, object_id=job_id))
+        used = gpu_seconds_of(tenant=tenant, object_id=job_id) if names else Decimal(0)
+        return _view(job, names, used)
 
 
 def job_seqs(*, actor: Actor, job_ids: list[uuid.UUID]) -> dict[uuid.UUID, int]:

@@ -4,6 +4,8 @@ import dataclasses
 import uuid
 from collections.abc import Iterator
 
+from django.db.models import FilteredRelation, Q
+
 from apps.core.access import Actor, Permission, require
 from apps.core.errors import NotFound
 from apps.core.tenancy import system_scope, tenant_scope
@@ -40,14 +42,19 @@ def stream_info(
     require(actor, Permission.JOB_VIEW, tenant_id=tenant.id)
     with tenant_scope(tenant.id):
         attempts = Attempt.objects.filter(tenant_id=tenant.id, job_id=job_id).order_by("-no")
-        attempt = attempts.filter(no=attempt_no).first() if attempt_no else attempts.first()
-        if attempt is None:
+        if attempt_no:
+            attempts = attempts.filter(no=attempt_no)
+        found = (
+            attempts.annotate(kept=FilteredRelation("streams", condition=Q(streams__stream=stream)))
+            .values_list("id", "no", "state", "kept__length", "kept__sha256", "kept__truncated")
+            .first()
+        )
+        if found is None:
             raise NotFound("The job has no such attempt yet.")
-        row = ByteStream.objects.filter(attempt=attempt, stream=stream).first()
+        attempt_id, no, state, length, sha256, truncated = found
         return StreamInfo(
-            attempt_id=attempt.id, attempt_no=attempt.no, stream=stream, length=row.length if row else 0,
-            sha256=row.sha256 if row else "",
-            truncated=bool(row and row.truncated), complete=attempt.state == AttemptState.ENDED,
+            attempt_id=attempt_id, attempt_no=no, stream=stream, length=length or 0, sha256=sha256 or "",
+            truncated=bool(truncated), complete=state == AttemptState.ENDED,
         )  # fmt: skip
 
 

@@ -88,8 +88,8 @@ def attempt_close(attempt: Attempt, end: EndInfo, now: dt.datetime, status_seq: 
         "ended_at": now, "ran_ns": end.ran_ns, "end_reason": end.reason, "end_detail": end.detail, "deadline_at": None,
         "exit_code": end.exit_code, "signal": end.signal, "node_status_seq": max(status_seq, attempt.node_status_seq),
     }  # fmt: skip
-    state.transition(
-        Attempt, attempt.id, expect=ATTEMPT_LIVE, to=AttemptState.ENDED, event="attempt.ended",
+    state.moved(
+        attempt, expect=ATTEMPT_LIVE, to=AttemptState.ENDED, event="attempt.ended",
         data={"reason": end.reason, "exit_code": end.exit_code}, changes=changes, now=now,
     )  # fmt: skip
     operations_cancel(kind=OperationKind.ATTEMPT_START, object_id=attempt.id, now=now)
@@ -117,8 +117,8 @@ def _give_back(attempt: Attempt, end: EndInfo, now: dt.datetime) -> None:
 
 
 def _requeue(job: Job, attempt: Attempt, end: EndInfo, now: dt.datetime) -> None:
-    state.transition(
-        Job, job.id, expect=ACTIVE, to=JobState.PENDING, event="job.requeued",
+    state.moved(
+        job, expect=ACTIVE, to=JobState.PENDING, event="job.requeued",
         data={"attempt": attempt.no, "reason": end.reason, "detail": end.detail},
         changes={
             "pending_reason": PendingReason.REQUEUED, "pending_detail": {"attempt": attempt.no}, "pending_since": now,
@@ -132,8 +132,8 @@ def _end_job(job: Job, attempt: Attempt, end: EndInfo, cancelled: bool, now: dt.
     result = _RESULT.get(EndReason(end.reason), JobResult.FAILED)
     if cancelled and result != JobResult.SUCCEEDED:
         result = JobResult.CANCELLED
-    state.transition(
-        Job, job.id, expect=ACTIVE, to=JobState.ENDED, event="job.ended",
+    state.moved(
+        job, expect=ACTIVE, to=JobState.ENDED, event="job.ended",
         data={"result": result, "reason": end.reason, "detail": end.detail, "exit_code": end.exit_code},
         changes={"result": result, "end_reason": end.reason, "end_detail": end.detail, "ended_at": now},
         wishes=[Wish("schedule.wake", "all")], now=now,

@@ -44,7 +44,6 @@ def job_submit(*, actor: Actor, tenant: TenantRef, spec: JobSpec, now: dt.dateti
     job.env_sealed = seal(json.dumps(spec.env).encode(), purpose=f"job.env:{job.id}")
     with tenant_scope(tenant.id):
         quota_take(tenant_id=tenant.id, resource=Resource.JOBS, amount=1)
-        job.save(force_insert=True)
         state.created(job, event="job.submitted", wishes=[WAKE], now=now)
         audit_record(
             actor=actor, action="job.submit", object_kind="job", object_id=job.id, object_label=job.name,
@@ -105,12 +104,12 @@ def job_cancel(*, actor: Actor, tenant: TenantRef, job_id: uuid.UUID, now: dt.da
                 "end_detail": f"cancelled by {actor.label} before it started", "cancel_requested_at": now,
                 "ended_at": now,
             }  # fmt: skip
-            return state.transition(
-                Job, job.id, expect=[JobState.PENDING], to=JobState.ENDED, event="job.cancelled", data=data,
+            return state.moved(
+                job, expect=[JobState.PENDING], to=JobState.ENDED, event="job.cancelled", data=data,
                 changes=changes, wishes=[WAKE], now=now,
             )  # fmt: skip
-        job = state.transition(
-            Job, job.id, expect=ACTIVE, to=JobState.STOPPING, event="job.cancel_requested", data=data,
+        state.moved(
+            job, expect=ACTIVE, to=JobState.STOPPING, event="job.cancel_requested", data=data,
             changes={"cancel_requested_at": now}, now=now,
         )  # fmt: skip
         attempt = Attempt.objects.select_for_update().get(job=job, state__in=ATTEMPT_LIVE)
@@ -121,8 +120,8 @@ def job_cancel(*, actor: Actor, tenant: TenantRef, job_id: uuid.UUID, now: dt.da
 def attempt_stop_ask(attempt: Attempt, *, reason: str, now: dt.datetime) -> None:
     """Asks the attempt's node to stop it, in the open transaction; a repeat changes nothing."""
     if attempt.state != AttemptState.STOPPING:
-        state.transition(
-            Attempt, attempt.id, expect=ATTEMPT_LIVE, to=AttemptState.STOPPING, event="attempt.stop_requested",
+        state.moved(
+            attempt, expect=ATTEMPT_LIVE, to=AttemptState.STOPPING, event="attempt.stop_requested",
             data={"reason": reason}, changes={"deadline_at": None}, now=now,
         )  # fmt: skip
     operation_create(
@@ -148,7 +147,7 @@ def job_requeue(*, actor: Actor, tenant: TenantRef, job_id: uuid.UUID, now: dt.d
             "pending_detail": {}, "pending_since": now, "cancel_requested_at": None, "ended_at": None,
             "started_at": None, "retries_used": 0,
         }  # fmt: skip
-        return state.transition(
-            Job, job.id, expect=[JobState.ENDED], to=JobState.PENDING, event="job.requeued", data={"by": actor.label},
+        return state.moved(
+            job, expect=[JobState.ENDED], to=JobState.PENDING, event="job.requeued", data={"by": actor.label},
             changes=changes, wishes=[WAKE], now=now,
         )  # fmt: skip

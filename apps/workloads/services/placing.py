@@ -6,7 +6,9 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError
+from django.db.models import Count, OuterRef, Subquery
+from django.db.models.functions import Coalesce
 
 from apps.core import state
 from apps.core.crypto import unseal
@@ -14,7 +16,7 @@ from apps.core.errors import QuotaExceeded, StateConflict
 from apps.core.failpoints import failpoint
 from apps.core.tenancy import system_scope
 from apps.fleet.choices import OperationKind
-from apps.fleet.selectors import gpu_uuids, node_names
+from apps.fleet.selectors import gpu_uuids
 from apps.fleet.services import NoRoom, gpus_take, operation_create, room_take
 from apps.tenants.choices import Resource
 from apps.tenants.services import quota_take
@@ -35,23 +37,25 @@ def placement_apply(*, placement: Placement, now: dt.datetime) -> bool:
     One transaction: attempt, allocation, counters, operation. Nothing is left of a decision that no longer holds.
     """
     try:
-        with system_scope(), transaction.atomic():
+        with system_scope():
             return _apply(placement, now)
     except (NoRoom, QuotaExceeded, StateConflict, IntegrityError):
         return False
 
 
 def _apply(placement: Placement, now: dt.datetime) -> bool:
-    job = Job.objects.select_for_update().filter(pk=placement.job_id, state=JobState.PENDING).first()
+    waiting = Job.objects.select_for_update().filter(pk=placement.job_id, state=JobState.PENDING)
+    job = waiting.annotate(attempts_so_far=_attempts_so_far()).first()
     if job is None:
         return False
     quota_take(tenant_id=job.tenant_id, resource=Resource.GPUS, amount=job.gpus)
     room_take(node_id=placement.node_id, cpu_milli=job.cpu_milli, memory_mib=job.memory_mib)
     gpus_take(gpu_ids=placement.gpu_ids)
-    attempt = Attempt.objects.create(
-        tenant_id=job.tenant_id, job=job, no=job.attempts.count() + 1, node_id=placement.node_id, created_at=now,
+    attempt = Attempt(
+        tenant_id=job.tenant_id, job=job, no=job.attempts_so_far + 1, node_id=placement.node_id, created_at=now,
         state_changed_at=now, deadline_at=now + START_DEADLINE,
     )  # fmt: skip
+    state.created(attempt, event="attempt.placed", data={"no": attempt.no}, now=now)
     allocation = Allocation.objects.create(
         tenant_id=job.tenant_id, attempt=attempt, node_id=placement.node_id, cpu_milli=job.cpu_milli,
         memory_mib=job.memory_mib, opened_at=now,
@@ -59,11 +63,9 @@ def _apply(placement: Placement, now: dt.datetime) -> bool:
     AllocationDevice.objects.bulk_create(
         AllocationDevice(tenant_id=job.tenant_id, allocation=allocation, gpu_id=gpu) for gpu in placement.gpu_ids
     )
-    state.created(attempt, event="attempt.placed", data={"no": attempt.no}, now=now)
-    node = node_names({placement.node_id})[placement.node_id]
-    data = {"node": node, "gpus": len(placement.gpu_ids), "attempt": attempt.no, "why": placement.why}
-    state.transition(
-        Job, job.id, expect=[JobState.PENDING], to=JobState.PLACED, event="job.placed", data=data,
+    data = {"node": placement.node_name, "gpus": len(placement.gpu_ids), "attempt": attempt.no, "why": placement.why}
+    state.moved(
+        job, expect=[JobState.PENDING], to=JobState.PLACED, event="job.placed", data=data,
         changes={"pending_reason": "", "pending_detail": {}}, now=now,
     )  # fmt: skip
     operation_create(
@@ -74,6 +76,11 @@ def _apply(placement: Placement, now: dt.datetime) -> bool:
     return True
 
 
+def _attempts_so_far() -> Coalesce:
+    counts = Attempt.objects.filter(job=OuterRef("pk")).order_by().values("job").values(count=Count("pk"))
+    return Coalesce(Subquery(counts), 0)
+
+
 def _start_args(job: Job, attempt: Attempt, placement: Placement) -> dict[str, Any]:
     return {
         "attempt_id": str(attempt.id),
@@ -82,7 +89,7 @@ def _start_args(job: Job, attempt: Attempt, placement: Placement) -> dict[str, A
         "image": job.image,
         "command": job.command,
         "env": json.loads(unseal(job.env_sealed, purpose=f"job.env:{job.id}")),
-        "gpus": gpu_uuids(placement.gpu_ids),
+        "gpus": gpu_uuids(placement.gpu_ids) if placement.gpu_ids else [],
         "cpus": job.cpu_milli / 1000,
         "memory_mib": job.memory_mib,
         "shm_mib": job.shm_mib,

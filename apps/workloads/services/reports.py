@@ -33,14 +33,12 @@ def _both(
     attempt: Attempt, *, expect: tuple[str, ...], to: str, event: str, now: dt.datetime,
     attempt_changes: Mapping[str, Any] | None = None, job_changes: Mapping[str, Any] | None = None,
 ) -> None:  # fmt: skip
-    """Moves attempt and job together; a job that is being stopped keeps its state."""
-    state.transition(
-        Attempt, attempt.id, expect=expect, to=to, event=f"attempt.{event}", changes=attempt_changes, now=now
-    )
+    """Moves attempt and job, both locked, together; a job that is being stopped keeps its state."""
+    state.moved(attempt, expect=expect, to=to, event=f"attempt.{event}", changes=attempt_changes, now=now)
     if attempt.job.state in expect:
-        state.transition(
-            Job, attempt.job_id, expect=expect, to=to, event=f"job.{event}", data={"attempt": attempt.no},
-            changes=job_changes, now=now,
+        state.moved(
+            attempt.job, expect=expect, to=to, event=f"job.{event}", data={"attempt": attempt.no}, changes=job_changes,
+            now=now,
         )  # fmt: skip
 
 
@@ -103,11 +101,11 @@ def attempt_running(
 
 
 def _meter(attempt: Attempt, now: dt.datetime) -> None:
-    allocation = Allocation.objects.get(attempt=attempt)
-    devices = list(allocation.devices.select_related("gpu"))
+    rows: list[Any] = list(Allocation.objects.filter(attempt=attempt).values_list("id", "devices__gpu__model"))
+    models = [model for _, model in rows if model is not None]
     usage_open(
-        tenant_id=attempt.tenant_id, allocation_id=allocation.id, object_kind="job", object_id=attempt.job_id,
-        gpu_count=len(devices), gpu_model=devices[0].gpu.model if devices else "", started_at=now,
+        tenant_id=attempt.tenant_id, allocation_id=rows[0][0], object_kind="job", object_id=attempt.job_id,
+        gpu_count=len(models), gpu_model=models[0] if models else "", started_at=now,
     )  # fmt: skip
 
 

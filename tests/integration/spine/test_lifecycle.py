@@ -46,7 +46,7 @@ def assert_nothing_held(tenant: TenantRef) -> None:
 def answer_start(node: PlayedNode, attempt: Attempt) -> None:
     with system_scope():
         operation = NodeOperation.objects.get(kind="attempt_start", object_id=attempt.id)
-    claim = operation_claim(operation_id=operation.id, now=utc_now())
+    claim = operation_claim(operation_id=operation.id, nodes=[operation.node_id], now=utc_now())
     assert claim is not None
     node.answer(operation.id, claim.token)
 

@@ -21,7 +21,7 @@ from workers.agent.podman import (
     parse_inspect,
     split_environment,
 )
-from workers.agent.process import Outcome
+from workers.agent.process import Outcome, runtime_environment
 from workers.agent.times import rfc3339_ns
 
 MOUNTS = Mounts("/a/in", "/a/out", "/a/env", "/a/pid", "/a/id", "/a/conmon")
@@ -191,3 +191,12 @@ def test_cdi_names() -> None:
     assert _names(yaml) == ["0", "GPU-1"]
     assert _names('{"devices": [{"name": "GPU-2"}]}') == ["GPU-2"]
     assert _names("{}") == []
+
+
+def test_only_a_start_does_without_go_s_collector() -> None:
+    start = Podman().start(SPEC, MOUNTS, [], "epoch")
+    assert start.brief
+    assert runtime_environment(brief=start.brief)["GOGC"] == "off"
+    for command in (Podman().pull("docker.io/library/python:3.12"), Podman().inspect("a"), Podman().remove("a")):
+        assert not command.brief
+    assert "GOGC" not in runtime_environment()
