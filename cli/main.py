@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from cli import __version__
-from cli.commands import account, job, node, quota
+from cli.commands import account, gpu, job, node, quota
 from cli.errors import CliError, ExitCode
 from cli.shell import group
 
@@ -32,6 +32,7 @@ def root(
 account.register(app)
 app.add_typer(job.app, name="job")
 app.add_typer(node.app, name="node")
+app.add_typer(gpu.app, name="gpu")
 quota.register(app)
 
 

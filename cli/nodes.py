@@ -1,6 +1,6 @@
 """What the node verbs share: a node's words and how its enrolment stands."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,6 +81,28 @@ COLUMNS: list[Column] = [
     ("LAST SEEN", lambda node: ago_text(node["last_alive_at"]) or "never"),
     ("DETAIL", lambda node: str(node["state_detail"])),
 ]
+
+
+GPU_COLUMNS: list[Column] = [
+    ("NODE", lambda gpu: str(gpu["node"])),
+    ("GPU", lambda gpu: "?" if gpu["index"] is None else str(gpu["index"])),
+    ("MODEL", lambda gpu: str(gpu["model"])),
+    ("MEMORY", lambda gpu: mib_text(gpu["memory_mib"])),
+    ("HEALTH", lambda gpu: str(gpu["health"])),
+    ("USE", lambda gpu: ", ".join(gpu["jobs"]) or ("free" if gpu["share_free"] == 1000 else "in use")),
+    ("PCI", lambda gpu: str(gpu["pci_address"])),
+    ("UUID", lambda gpu: str(gpu["uuid"])),
+    ("DETAIL", lambda gpu: "" if gpu["health"] == "ok" else str(gpu["health_detail"])),
+]
+
+
+def gpu_rows(nodes: Iterable[Node]) -> list[dict[str, Any]]:
+    """Returns the GPUs of some nodes, each with its node's name and the jobs on it."""
+    return [
+        {**gpu, "node": node["name"], "jobs": [j["name"] for j in node["jobs"] if j["gpu_uuid"] == gpu["uuid"]]}
+        for node in nodes
+        for gpu in node["gpus"]
+    ]
 
 
 def facts(node: Node) -> list[tuple[str, str]]:

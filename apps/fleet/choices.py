@@ -65,6 +65,7 @@ class GpuHealth(models.TextChoices):
 
     OK = "ok", _("ok")
     LOST = "lost", _("fallen off the bus")
+    FAILING = "failing", _("failing")
     MISSING = "missing", _("not seen in the last inventory")
 
 

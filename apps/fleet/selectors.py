@@ -158,6 +158,12 @@ def inventory_hash(node_id: uuid.UUID) -> str:
         return str(inventory.get("hash") or "")
 
 
+def gpu_healths(node_id: uuid.UUID) -> dict[str, str]:
+    """Returns the health of each of a node's GPUs, by UUID."""
+    with system_scope():
+        return dict(GpuDevice.objects.filter(node_id=node_id).values_list("uuid", "health"))
+
+
 def node_state(node_id: uuid.UUID) -> str:
     """Returns a node's state."""
     with system_scope():

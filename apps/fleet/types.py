@@ -7,6 +7,8 @@ import hashlib
 import uuid
 from typing import Any
 
+from apps.fleet.choices import GpuHealth
+
 
 def fingerprint(host_key_base64: str) -> str:
     """Returns OpenSSH's `SHA256:…` fingerprint of a public key's base64 text."""
@@ -27,6 +29,11 @@ class GpuView:
     health: str
     health_detail: str
     share_free: int
+
+    @property
+    def health_label(self) -> str:
+        """The health as a word in the active language."""
+        return str(GpuHealth(self.health).label)
 
 
 @dataclasses.dataclass(frozen=True)

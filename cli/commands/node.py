@@ -57,7 +57,7 @@ def node_add(
         from cli.commands.account import read_password
 
         body["password"] = read_password(f"Password of {user}@{address}: ")
-    node = _operators_only(lambda: shell.client.post("/nodes", body))
+    node = operators_only(lambda: shell.client.post("/nodes", body))
     shell.note(f"Node {name} is being added.")
     confirm = (lambda one: _trusting(shell, one)) if yes else enrol.ask
     node = enrol.watch_enrolment(shell.client, node, expected=fingerprint, confirm=confirm, wait=wait, timeout_s=limit)
@@ -78,7 +78,8 @@ def _added(node: Mapping[str, Any]) -> str:
     return f"Node {node['name']} is {node['state']}{gpus}."
 
 
-def _operators_only(call: Callable[[], T]) -> T:
+def operators_only(call: Callable[[], T]) -> T:
+    """Makes a call; one that is refused says that nodes are for operators."""
     try:
         return call()
     except ApiError as error:
@@ -123,7 +124,7 @@ def node_list(
     if state and state not in STATES:
         hint = did_you_mean(state, STATES) or f"States: {', '.join(STATES)}."
         raise InputError(f"There is no state {state!r}.", hint=hint)
-    nodes, _ = _operators_only(lambda: shell.client.pages("/nodes", limit=None, state=state))
+    nodes, _ = operators_only(lambda: shell.client.pages("/nodes", limit=None, state=state))
     empty = "No node fits." if state else "No nodes yet. Add one: berth node add NAME ADDRESS"
     shell.rows(nodes, COLUMNS, name="name", empty=empty)
 
@@ -163,12 +164,12 @@ def node_retire(shell: Shell, node: NodeArgument) -> None:
 
 def _act(shell: Shell, reference: str, what: str, outcome: str, body: dict[str, str]) -> None:
     given = {key: value for key, value in body.items() if value}
-    node = _operators_only(lambda: shell.client.post(f"/nodes/{_quoted(reference)}/{what}", given))
+    node = operators_only(lambda: shell.client.post(f"/nodes/{_quoted(reference)}/{what}", given))
     shell.done(node, f"Node {node['name']} {outcome}.", name="name")
 
 
 def _get(shell: Shell, reference: str) -> Mapping[str, Any]:
-    node: Mapping[str, Any] = _operators_only(lambda: shell.client.get(f"/nodes/{_quoted(reference)}"))
+    node: Mapping[str, Any] = operators_only(lambda: shell.client.get(f"/nodes/{_quoted(reference)}"))
     return node
 
 

@@ -13,6 +13,7 @@ from typing import IO, Any, Callable, Dict, List, Optional
 from workers.agent import clock
 from workers.agent.files import read_text
 from workers.agent.host import host_facts
+from workers.agent.kernel import KernelLog
 from workers.agent.paths import Paths
 
 _AGAIN_S = 60.0
@@ -28,6 +29,7 @@ class Monitor:
         self._paths = paths
         self._version = version
         self._emit = emit
+        self._kernel = KernelLog()
         self._busy: Callable[[], Dict[str, str]] = dict
         self._child: Optional["subprocess.Popen[str]"] = None
         self._stopped = threading.Event()
@@ -74,6 +76,7 @@ class Monitor:
             # Stuck in the driver after that? It ends by itself: its stdin closes with us.
             with contextlib.suppress(subprocess.TimeoutExpired):
                 child.wait(5)
+        self._kernel.close()
 
     def _run(self) -> None:
         while not self._stopped.is_set():
@@ -110,7 +113,7 @@ class Monitor:
         for gpu in message["gpus"]:
             for process in gpu.get("processes") or []:
                 process["attempt"] = _attempt_of(process["pid"], containers)
-        self._emit({"type": "samples", **clock.now(), **message})
+        self._emit({"type": "samples", **clock.now(), **message, "kernel": self._kernel.lines()})
 
     def _facts(self) -> Dict[str, Any]:
         silent = {"gpus": [], "nvml_error": "the NVIDIA driver has not answered yet"}

@@ -12,9 +12,10 @@ from apps.core import hints
 from apps.core.clock import utc_now
 from apps.core.failpoints import failpoint
 from apps.fleet.choices import GpuHealth, NodeState, OperationKind
-from apps.fleet.selectors import inventory_hash, node_state, operations_waiting_on
+from apps.fleet.selectors import gpu_healths, inventory_hash, node_state, operations_waiting_on
 from apps.fleet.services import (
     gpu_health_set,
+    gpus_fail,
     inventory_apply,
     node_greeted,
     operation_create,
@@ -44,6 +45,7 @@ from workers.db import borrowed_connection
 from workers.hub.endings import end_of
 from workers.hub.streams import StreamWriter
 from workers.link.types import Alive, Hello, Result, Samples, Status
+from workers.nodeops.gpu.xid import read_kernel_log, reason, worst
 
 log = structlog.get_logger(__name__)
 
@@ -72,6 +74,8 @@ class Reports:
         self._writers: dict[tuple[uuid.UUID, int], StreamWriter] = {}
         self._ends: dict[uuid.UUID, Status] = {}
         self._lost_gpus: set[str] = set()
+        self._seen_gpus: set[str] = set()
+        self._kernel: tuple[str, ...] = ()
         self._unknown: set[uuid.UUID] = set()
         self._known: set[uuid.UUID] = set()
         self.alive = False
@@ -89,6 +93,7 @@ class Reports:
             on_node = {uuid.UUID(str(a["attempt"])): str(a["state"]) for a in hello.attempts}
             self._unknown = attempts_reconcile(node_id=self._node_id, link_token=self._token, on_node=on_node, now=now)
             durable = stream_durable_lengths(attempt_ids=list(on_node))
+            self._remember_gpus()
             self._ask_inventory(hello, now)
             operations_requeue_of_link(node_id=self._node_id, now=now)
         log.info("node.hello", node=self._name, boot_id=hello.boot_id, attempts=len(on_node))
@@ -102,6 +107,12 @@ class Reports:
             node_id=self._node_id, kind=OperationKind.INVENTORY, object_id=self._node_id, args={},
             valid_for=INVENTORY_VALID_FOR, now=now,
         )  # fmt: skip
+
+    def _remember_gpus(self) -> None:
+        healths = gpu_healths(self._node_id)
+        self._lost_gpus = {gpu for gpu, health in healths.items() if health == GpuHealth.LOST}
+        self._seen_gpus = {gpu for gpu, health in healths.items() if health != GpuHealth.MISSING}
+        self._kernel = ()
 
     def after_hello(self) -> None:
         """Sends what waits for this node, now that it listens."""
@@ -122,6 +133,7 @@ class Reports:
                 return True
             if row.kind == OperationKind.INVENTORY and result.ok:
                 inventory_apply(node_id=self._node_id, link_token=self._token, inventory=dict(result.data), now=now)
+                self._remember_gpus()
             elif row.kind == OperationKind.ATTEMPT_START:
                 self._start_answered(row.object_id, result, now)
             elif row.kind == OperationKind.ATTEMPT_REMOVE and result.ok:
@@ -193,19 +205,33 @@ class Reports:
         with borrowed_connection():
             readings_store(readings=readings)
             self._note_lost(samples, at)
+            self._note_kernel(samples, at)
             for job_id in live_jobs_of_gpus([r.gpu_uuid for r in readings]):
                 hints.publish(f"job/{job_id}", {"kind": "sample"})
         hints.publish(f"node/{self._node_id}", {"kind": "sample"})
 
     def _note_lost(self, samples: Samples, at: dt.datetime) -> None:
-        for gpu in samples.gpus:
-            known = str(gpu.get("uuid") or "")
-            reasons = [str(r) for r in (gpu.get("errors") or {}).values()]
-            lost = next((r for r in reasons if "lost" in r.lower()), "")
-            if known and bool(lost) != (known in self._lost_gpus):
+        answered = {str(gpu["uuid"]): _lost_words(gpu) for gpu in samples.gpus if gpu.get("uuid")}
+        if samples.nvml_error is None:  # a GPU off the bus may have lost its name too
+            nameless = next((_lost_words(gpu) for gpu in samples.gpus if not gpu.get("uuid")), "")
+            for gone in self._seen_gpus - answered.keys():
+                answered[gone] = nameless or "the driver no longer lists this GPU"
+        self._seen_gpus |= answered.keys()
+        for known, lost in answered.items():
+            if bool(lost) != (known in self._lost_gpus):
                 health = GpuHealth.LOST if lost else GpuHealth.OK
                 gpu_health_set(node_id=self._node_id, gpu_uuid=known, health=health, detail=lost, now=at)
                 (self._lost_gpus.add if lost else self._lost_gpus.discard)(known)
+
+    def _note_kernel(self, samples: Samples, at: dt.datetime) -> None:
+        """Takes GPUs out of the offer that the node's kernel calls broken; the lines are the same until a new one."""
+        if samples.kernel == self._kernel:
+            return
+        faults = {pci: reason(event) for pci, event in worst(read_kernel_log(samples.kernel)).items()}
+        if faults:
+            taken = gpus_fail(node_id=self._node_id, faults=faults, now=at)
+            log.warning("gpu.failing", node=self._name, gpus=taken, faults=faults)
+        self._kernel = samples.kernel
 
     def on_alive(self, alive: Alive) -> None:
         """Remembers a sign of life; the hub writes them together."""
@@ -291,6 +317,11 @@ class Reports:
 
 def _small(data: Mapping[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in data.items() if k in ("done", "total", "container_id")}
+
+
+def _lost_words(gpu: Mapping[str, Any]) -> str:
+    """Why this GPU counts as lost; empty when it answers."""
+    return next((str(r) for r in (gpu.get("errors") or {}).values() if "lost" in str(r).lower()), "")
 
 
 def _reading(gpu: Mapping[str, Any], at: dt.datetime) -> GpuReading:

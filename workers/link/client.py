@@ -22,6 +22,7 @@ WINDOW_BYTES = 8 << 20
 _NOISE_BYTES = 256 * 1024
 _RECEIVE_BYTES = 4 << 20  # the whole window of the channel: what is left in it is moved at each read
 _ATTACH_S = 30.0
+_KERNEL_LINES, _KERNEL_LINE = 64, 300
 _STATUS_MEMBERS = frozenset({"type", "attempt", "seq", "state", "at_mono_ns", "at_utc_ns", "boot_id"})
 
 
@@ -239,9 +240,10 @@ class AgentLink:
         gpus = wire.member(message, "gpus", list)
         error = message.get("nvml_error")
         readings = tuple(gpu for gpu in gpus if isinstance(gpu, dict))
-        self._handler.on_samples(
-            Samples(gpus=readings, nvml_error=error if isinstance(error, str) else None, **_clocks(message))
-        )
+        kernel = message.get("kernel")
+        lines = tuple(str(line)[:_KERNEL_LINE] for line in kernel[:_KERNEL_LINES]) if isinstance(kernel, list) else ()
+        nvml_error = error if isinstance(error, str) else None
+        self._handler.on_samples(Samples(gpus=readings, nvml_error=nvml_error, kernel=lines, **_clocks(message)))
 
     def _on_alive(self, message: wire.Message) -> None:
         self._handler.on_alive(Alive(**_clocks(message)))

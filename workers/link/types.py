@@ -59,13 +59,14 @@ class Status:
 
 @dataclass(frozen=True)
 class Samples:
-    """One round of GPU readings; each reading is a value, or null with a reason in `errors`."""
+    """One round of GPU readings, each a value or null with a reason in `errors`; `kernel` lines tell of sick GPUs."""
 
     mono_ns: int
     utc_ns: int
     boot_id: str
     gpus: tuple[Mapping[str, Any], ...]
     nvml_error: str | None
+    kernel: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from apps.fleet.services.enrolment import (
 )
 from apps.fleet.services.life import (
     gpu_health_set,
+    gpus_fail,
     inventory_apply,
     node_alive,
     node_cordon,
@@ -43,6 +44,7 @@ __all__ = [
     "NoRoom",
     "StaleLink",
     "gpu_health_set",
+    "gpus_fail",
     "gpus_return",
     "gpus_take",
     "host_key_offered",

@@ -2,7 +2,7 @@
 
 import datetime as dt
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django.db.models import Q
@@ -34,6 +34,8 @@ def node_greeted(
             "clock_skew_ms": skew_ms, "last_alive_at": now,
         }  # fmt: skip
         data = {"boot_id": boot_id, "epoch": epoch, "rebooted": bool(before) and before != boot_id}
+        if data["rebooted"]:  # what its kernel says of this boot comes with the first readings
+            GpuDevice.objects.filter(node=node, health=GpuHealth.FAILING).update(health=GpuHealth.OK, health_detail="")
         if node.state in (NodeState.UNREACHABLE, NodeState.DOWN):
             _back(node, data, changes, now)
         else:
@@ -147,7 +149,8 @@ def inventory_apply(*, node_id: uuid.UUID, link_token: int, inventory: dict[str,
     with system_scope():
         link_check(node_id=node_id, token=link_token)
         node = Node.objects.select_for_update().get(pk=node_id)
-        seen = [_gpu_upsert(node, gpu) for gpu in inventory.get("gpus", []) if gpu.get("uuid")]
+        failing = set(GpuDevice.objects.filter(node=node, health=GpuHealth.FAILING).values_list("uuid", flat=True))
+        seen = [_gpu_upsert(node, gpu, failing) for gpu in inventory.get("gpus", []) if gpu.get("uuid")]
         GpuDevice.objects.filter(node=node).exclude(uuid__in=seen).update(
             health=GpuHealth.MISSING, health_detail="not in the last inventory"
         )
@@ -169,9 +172,10 @@ def inventory_apply(*, node_id: uuid.UUID, link_token: int, inventory: dict[str,
             state.noted(Node, node_id, event="node.inventory", data=data, changes=changes, wishes=wishes, now=now)
 
 
-def _gpu_upsert(node: Node, gpu: dict[str, Any]) -> str:
+def _gpu_upsert(node: Node, gpu: dict[str, Any], failing: set[str]) -> str:
     errors = gpu.get("errors") or {}
-    lost = any("lost" in str(reason).lower() for reason in errors.values())
+    lost = next((str(reason) for reason in errors.values() if "lost" in str(reason).lower()), "")
+    health = {"health": GpuHealth.LOST if lost else GpuHealth.OK, "health_detail": lost[:255]}
     GpuDevice.objects.update_or_create(
         uuid=gpu["uuid"],
         defaults={
@@ -180,8 +184,7 @@ def _gpu_upsert(node: Node, gpu: dict[str, Any]) -> str:
             "index": gpu.get("index"),
             "model": gpu.get("model") or "unknown",
             "memory_mib": int(gpu.get("memory_mib") or 0),
-            "health": GpuHealth.LOST if lost else GpuHealth.OK,
-            "health_detail": next(map(str, errors.values()), "")[:255],
+            **({} if gpu["uuid"] in failing else health),  # only a reboot clears what the kernel has said
         },
     )
     return str(gpu["uuid"])
@@ -190,9 +193,35 @@ def _gpu_upsert(node: Node, gpu: dict[str, Any]) -> str:
 def gpu_health_set(*, node_id: uuid.UUID, gpu_uuid: str, health: str, detail: str, now: dt.datetime) -> None:
     """Takes one GPU out of the offer, or back in; its neighbours go on."""
     with system_scope():
-        changed = GpuDevice.objects.filter(node_id=node_id, uuid=gpu_uuid).exclude(health=health)
+        changed = GpuDevice.objects.filter(node_id=node_id, uuid=gpu_uuid).exclude(
+            health__in=[health, GpuHealth.FAILING]
+        )
         if changed.update(health=health, health_detail=detail[:255]):
             state.noted(
                 Node, node_id, event="node.gpu_health", data={"gpu": gpu_uuid, "health": health, "detail": detail},
                 wishes=[Wish("schedule.wake", "all")], now=now,
             )  # fmt: skip
+
+
+def gpus_fail(*, node_id: uuid.UUID, faults: Mapping[str, str], now: dt.datetime) -> list[str]:
+    """Takes GPUs out of the offer until the node reboots, by PCI address (00000000:9B:00.0); returns the new ones."""
+    taken = []
+    with system_scope():
+        for gpu in GpuDevice.objects.filter(node_id=node_id).exclude(health=GpuHealth.FAILING):
+            detail = faults.get(_pci(gpu.pci_address), "")[:255]
+            if not detail:
+                continue
+            GpuDevice.objects.filter(pk=gpu.pk).update(health=GpuHealth.FAILING, health_detail=detail)
+            state.noted(
+                Node, node_id, event="node.gpu_health",
+                data={"gpu": gpu.uuid, "health": GpuHealth.FAILING.value, "detail": detail},
+                wishes=[Wish("schedule.wake", "all")], now=now,
+            )  # fmt: skip
+            taken.append(gpu.uuid)
+    return taken
+
+
+def _pci(address: str) -> str:
+    """The address as NVML writes it, with a domain of eight digits."""
+    domain, _, rest = address.partition(":")
+    return f"{domain:0>8}:{rest}".upper()

@@ -122,6 +122,20 @@ def test_list_and_show(signed_in: Berth, portal: FakePortal) -> None:
     assert signed_in("node", "ls", "--state", "redy").err.endswith("Did you mean 'ready'?\n")
 
 
+def test_gpus_of_all_nodes(signed_in: Berth, portal: FakePortal) -> None:
+    assert "No GPUs yet" in signed_in("gpu", "ls").err
+    gpus = [gpu_of(0, share_free=0), gpu_of(1), gpu_of(2, health="failing", health_detail="Xid 119: reset the GPU")]
+    jobs = [{"job_id": "1", "name": "digits", "tenant": "lab", "gpu_uuid": "GPU-0"}]
+    portal.add_node(state="ready", state_detail="", gpus=gpus, jobs=jobs)
+    lines = signed_in("gpu", "ls").text.splitlines()
+    assert [line.split()[1] for line in lines[1:]] == ["0", "1", "2"]
+    assert "digits" in lines[1]
+    assert lines[3].endswith("Xid 119: reset the GPU")
+    assert signed_in("gpu", "ls", "--sick", "-o", "name").text == "GPU-2\n"
+    assert [gpu["uuid"] for gpu in signed_in("gpu", "ls", "--node", "gpu-01", "--json").json()][:1] == ["GPU-0"]
+    assert signed_in("gpu", "ls", "--node", "nowhere").code == 1
+
+
 @pytest.mark.parametrize(
     ("verb", "state", "told"),
     [("cordon", "cordoned", "gets no new jobs"), ("uncordon", "ready", "takes jobs again"),
