@@ -133,7 +133,7 @@ def test_gpus_of_all_nodes(signed_in: Berth, portal: FakePortal) -> None:
     assert lines[3].endswith("Xid 119: reset the GPU")
     assert signed_in("gpu", "ls", "--sick", "-o", "name").text == "GPU-2\n"
     assert [gpu["uuid"] for gpu in signed_in("gpu", "ls", "--node", "gpu-01", "--json").json()][:1] == ["GPU-0"]
-    assert signed_in("gpu", "ls", "--node", "nowhere").code == 1
+    assert signed_in("gpu", "ls", "--node", "nowhere").code == 4
 
 
 @pytest.mark.parametrize(
