@@ -272,5 +272,7 @@ api_urlpatterns = [
          name="node-uncordon"),
     path("nodes/<node:node>/retire", _act("retire", services.node_retire, "Take a node out of service for good"),
          name="node-retire"),
+    path("nodes/<node:node>/inventory", _act("inventory", services.node_inventory, "Have a node take inventory again"),
+         name="node-inventory"),
     path("nodes/<node:node>/events", NodeEventsView.as_view(), name="node-events"),
 ]  # fmt: skip

@@ -30,6 +30,16 @@ def _gpu_health(data: Mapping[str, Any]) -> str:
     return f"{data.get('gpu')}: {word} {data.get('detail', '')}".strip()
 
 
+def _inventory(data: Mapping[str, Any]) -> str:
+    taken = _("Inventory taken: %(gpus)s GPUs") % {"gpus": data.get("gpus")}
+    return "; ".join([taken, *(_change(one) for one in data.get("changes") or [])])
+
+
+def _change(one: Mapping[str, Any]) -> str:
+    before, after = ("–" if value is None else value for value in (one.get("before"), one.get("after")))
+    return f"{one.get('of')} {one.get('field')}: {before} → {after}"
+
+
 _SENTENCES = {
     "node.added": lambda d: pgettext("event", "Added"),
     "node.scan_failed": lambda d: _("The host key could not be fetched: %(error)s") % {"error": d.get("error", "")},
@@ -38,7 +48,7 @@ _SENTENCES = {
     "node.preflight": _preflight,
     "node.connected": _connected,
     "node.reachable": lambda d: _("Reachable again"),
-    "node.inventory": lambda d: _("Inventory taken: %(gpus)s GPUs") % {"gpus": d.get("gpus")},
+    "node.inventory": _inventory,
     "node.ready": lambda d: _("Ready, %(gpus)s GPUs in the offer") % {"gpus": d.get("gpus")},
     "node.cordoned": lambda d: pgettext("event", "Cordoned"),
     "node.uncordoned": lambda d: pgettext("event", "Uncordoned"),

@@ -19,6 +19,7 @@ from apps.fleet.services import (
     node_add,
     node_cordon,
     node_drain,
+    node_inventory,
     node_retire,
     node_trust,
     node_uncordon,
@@ -30,10 +31,10 @@ from apps.fleet.types import NodeView
 PAGE = 100
 
 ACTS = {
-    NodeState.READY: ("cordon", "drain"),
-    NodeState.CORDONED: ("uncordon", "drain", "retire"),
-    NodeState.DRAINING: ("uncordon", "cordon"),
-    NodeState.MAINTENANCE: ("uncordon", "cordon", "retire"),
+    NodeState.READY: ("inventory", "cordon", "drain"),
+    NodeState.CORDONED: ("inventory", "uncordon", "drain", "retire"),
+    NodeState.DRAINING: ("inventory", "uncordon", "cordon"),
+    NodeState.MAINTENANCE: ("inventory", "uncordon", "cordon", "retire"),
     NodeState.ENROLLING: ("retire",),
     NodeState.UNREACHABLE: ("retire",),
     NodeState.DOWN: ("retire",),
@@ -142,12 +143,15 @@ def node_trust_act(request: HttpRequest, visitor: Visitor, node: str) -> HttpRes
 @require_POST
 @operator_page
 def node_act(request: HttpRequest, visitor: Visitor, node: str, verb: str) -> HttpResponseBase:
-    """Cordons, uncordons, drains or retires a node."""
+    """Cordons, uncordons, drains or retires a node, or has it take inventory."""
     found = node_get(actor=visitor.actor, node=node)
     reason = request.POST.get("reason", "").strip()[:200]
     actor, node_id, now = visitor.actor, found.id, utc_now()
     reason = request.POST.get("reason", "").strip()[:200]
-    if verb == "cordon":
+    if verb == "inventory":
+        asked = _("The node is asked what it has; the answer stands below in a moment.")
+        told(request, lambda: node_inventory(actor=actor, node_id=node_id, now=now), asked)
+    elif verb == "cordon":
         done = _("The node is out of the offer. What runs goes on.")
         told(request, lambda: node_cordon(actor=actor, node_id=node_id, reason=reason, now=now), done)
     elif verb == "uncordon":

@@ -8,6 +8,7 @@ from apps.fleet.services.enrolment import (
     preflight_record,
     scan_failed,
 )
+from apps.fleet.services.inventory import node_inventory
 from apps.fleet.services.life import (
     gpu_health_set,
     gpus_fail,
@@ -60,6 +61,7 @@ __all__ = [
     "node_cordon",
     "node_drain",
     "node_greeted",
+    "node_inventory",
     "node_mark_down",
     "node_retire",
     "node_trust",

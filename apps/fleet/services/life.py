@@ -15,6 +15,7 @@ from apps.core.outbox import Wish
 from apps.core.tenancy import system_scope
 from apps.fleet.choices import IN_SERVICE, GpuHealth, NodeState
 from apps.fleet.models import GpuDevice, Node, NodeLink
+from apps.fleet.services.inventory import inventory_changes
 from apps.fleet.services.links import link_check
 
 SILENT_AFTER = dt.timedelta(seconds=15)
@@ -159,7 +160,7 @@ def inventory_apply(*, node_id: uuid.UUID, link_token: int, inventory: dict[str,
             "cpu_milli": int(inventory.get("cpus") or 0) * 1000,
             "memory_mib": int(inventory.get("memory_mib") or 0),
         }
-        data = {"gpus": len(seen)}
+        data: dict[str, Any] = {"gpus": len(seen), "changes": inventory_changes(node.inventory, inventory)}
         clean = all(check["ok"] for check in node.preflight)
         wishes = [Wish("schedule.wake", "all")]
         if node.state == NodeState.ENROLLING and clean:
