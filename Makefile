@@ -14,7 +14,7 @@ SHIPPED := $(wildcard portal apps workers cli)
 # Most tests wait for servers, nodes and pages: two at a time keep two cores busy.
 PYTEST := $(PY) -m pytest -n $(or $(WORKERS),2) $(ARGS)
 # Checks need settings but no server: they get a data folder of their own.
-DRY := BERTH_DATA_DIR=.berth/check BERTH_PUBLIC_URL=https://berth.example.org $(PY) -W ignore::RuntimeWarning manage.py
+DRY := BERTH_DATA_DIR=.berth/check BERTH_DB_POOL_SIZE=0 BERTH_PUBLIC_URL=https://berth.example.org $(PY) -W ignore::RuntimeWarning manage.py
 
 .PHONY: help install lock check format test test-unit test-integration test-nodes test-journeys demo up kill-matrix bench clean
 

@@ -7,10 +7,11 @@ from cli.client import Client
 from cli.errors import ApiError, CliError, InputError
 from cli.follow import Patience, WatchInterruptedError, is_outage
 from cli.live import Live
-from cli.nodes import Enrolment, Node, enrolment
+from cli.nodes import Enrolment, Node, address, enrolment
 from cli.watch import Watch
 
 Confirm = Callable[[Node], bool]
+UNREACHED_S = 15.0  # the portal's own look at an address that nobody answers takes 10 s
 
 
 def watch_enrolment(
@@ -34,6 +35,8 @@ def watch_enrolment(
                     node = _confirmed(client, node, confirm)
                     continue
                 watch.show(node["state"], [seen.text])
+                if seen.phase == "unreached" and watch.elapsed_s > UNREACHED_S:
+                    raise _unreached(node, seen)
                 if watch.elapsed_s > timeout_s:
                     raise _slow(node, seen, timeout_s)
                 live.wait()
@@ -82,6 +85,15 @@ def trust(client: Client, node: Node) -> Node:
         if now.get("host_key_fingerprint") != fingerprint:
             raise
         return dict(now)
+
+
+def _unreached(node: Node, seen: Enrolment) -> CliError:
+    return CliError(
+        f"Node {node['name']} does not answer at {address(node)}: {seen.text}.",
+        lines=[f"The address is wrong: berth node retire {node['name']}, then add it again.",
+               "It is switched off or behind a firewall: mend that; the portal tries again every few seconds."],
+        hint=f"See how it stands: berth node show {node['name']}",
+    )  # fmt: skip
 
 
 def _slow(node: Node, seen: Enrolment, timeout_s: float) -> CliError:

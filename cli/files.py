@@ -37,6 +37,10 @@ def check(uploads: Sequence[Upload]) -> None:
     """Raises InputError that names every file that can't be read, before anything is sent."""
     problems = []
     for upload in uploads:
+        if any(part in ("", ".", "..") for part in upload.path.split("/")) or len(upload.path) > 255:
+            problems.append(
+                f"{upload.local}: {upload.path!r} is no place below /berth/in. Give a path such as data/a.bin."
+            )
         try:
             if not stat.S_ISREG(upload.local.stat().st_mode):
                 problems.append(f"{upload.local}: is not a file. Pack a folder first: tar -cf data.tar DIR")
@@ -45,7 +49,7 @@ def check(uploads: Sequence[Upload]) -> None:
         except OSError as error:
             problems.append(f"{upload.local}: {error.strerror}.")
     if problems:
-        raise InputError("Some files can't be read.", lines=problems)
+        raise InputError("Some files can't be sent.", lines=problems)
 
 
 def send_all(client: Client, uploads: Sequence[Upload]) -> list[dict[str, str]]:

@@ -9,6 +9,12 @@ from cli.errors import ApiError, ExitCode, InputError
 from cli.output import Column, Row, ago_text, bytes_text, duration_text, mib_text, moment, time_text
 
 Job = dict[str, Any]
+PROGRESS = {
+    "preparing": "The node prepares the start",
+    "pulling": "Pulling the image",
+    "created": "The container is made",
+}
+"""What an attempt is at while its job starts; a running job's state says it all."""
 
 
 def find(client: Client, reference: str, *, among: Callable[[Job], bool] | None = None) -> Job:
@@ -53,13 +59,22 @@ def words(job: Job) -> list[str]:
 
 
 def progress_text(progress: dict[str, Any]) -> str:
-    """Returns an attempt's progress, such as `pulling: 41.0 MiB of 1.2 GiB`."""
-    parts = [
-        f"{key}: {value}"
-        for key, value in progress.items()
-        if value not in ("", None) and not isinstance(value, dict | list)
-    ]
-    return ", ".join(parts)
+    """Returns an attempt's progress in words, such as `Pulling the image: 3 layers so far.`"""
+    said = PROGRESS.get(str(progress.get("state") or ""), "")
+    done, total = progress.get("done"), progress.get("total")
+    if progress.get("state") == "pulling" and done:
+        return (
+            f"{said}: {done} of {total} layers." if total else f"{said}: {done} layer{'' if done == 1 else 's'} so far."
+        )
+    return str(progress.get("message") or "") or (f"{said}." if said else "")
+
+
+def data_text(data: dict[str, Any]) -> str:
+    """Returns an event's members, such as `attempt: 1, node: gpu-01`."""
+    shown = {
+        key: value for key, value in data.items() if value not in ("", None) and not isinstance(value, dict | list)
+    }
+    return ", ".join(f"{key}: {value}" for key, value in shown.items())
 
 
 def ending(job: Job) -> str:

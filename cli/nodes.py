@@ -7,11 +7,13 @@ from typing import Any
 from cli.output import Column, ago_text, mib_text, time_text
 
 Node = Mapping[str, Any]
+NOT_LOOKED = "fetching the host key"  # the portal's words until its first look at the address has ended
 
 
 @dataclass(frozen=True)
 class Enrolment:
-    """Where adding a node stands: `ready`, `blocked` (it needs a person), `confirm` (the host key) or `busy`."""
+    """Where adding a node stands: `ready`, `blocked` (it needs a person), `confirm` (the host key), `unreached` (the
+    portal looked and saw no host key) or `busy`."""
 
     phase: str
     text: str
@@ -35,7 +37,8 @@ def enrolment(node: Node, *, expected: str = "") -> Enrolment:
         return Enrolment("blocked", "The node is not fit yet.", tuple(_check_lines(failed)))
     if offered and not node["host_key_fingerprint"] and not expected:
         return Enrolment("confirm", detail)
-    return Enrolment("busy", detail)
+    looked = detail not in (node["state"], NOT_LOOKED)
+    return Enrolment("unreached" if looked and not (offered or node["host_key_fingerprint"]) else "busy", detail)
 
 
 def _check_lines(failed: list[dict[str, Any]]) -> list[str]:

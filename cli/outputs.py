@@ -4,7 +4,7 @@ import hashlib
 import os
 import tarfile
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ def fetch(
         _download(client, job_id, attempt, kept, note, report)
         _verify(kept, sha256)
         kept.seek(0)
-        return _unpack(kept, into)
+        return _unpack(kept, into, note)
 
 
 def _download(
@@ -60,13 +60,34 @@ def _verify(kept: Kept, sha256: str) -> None:
         raise CliError(f"The outputs arrived with SHA-256 {own}, but {sha256} was kept.", hint="Fetch them again.")
 
 
-def _unpack(kept: Kept, into: Path) -> list[str]:
-    """Unpacks with tarfile's data filter: nothing may leave the folder, whatever the job wrote into the tar."""
+def _unpack(kept: Kept, into: Path, note: Callable[[str], None]) -> list[str]:
+    """Unpacks with tarfile's data filter: nothing may leave the folder, whatever the job wrote into the tar.
+
+    What the filter refuses is left out with a note; the rest arrives.
+    """
+    refused: set[str] = set()
     try:
         with tarfile.open(fileobj=kept, mode="r:") as archive:
-            archive.extractall(into, filter="data")
-            return [member.name for member in archive.getmembers() if not member.isdir()]
-    except tarfile.FilterError as error:
-        raise CliError(f"The outputs hold an unsafe entry, so unpacking stopped: {error}.") from None
+            # one after the other: the filter judges by what lies in the folder by then
+            archive.extractall(into, members=_safe(archive, into, refused, note), filter="data")
+            return [one.name for one in archive.getmembers() if not one.isdir() and one.name not in refused]
+    except OSError as error:
+        raise CliError(f"The outputs can't be unpacked to {into}: {error.strerror or error}.") from None
     except tarfile.TarError as error:
         raise CliError(f"The outputs are not a readable tar: {error}.") from None
+
+
+def _safe(
+    archive: tarfile.TarFile, into: Path, refused: set[str], note: Callable[[str], None]
+) -> Iterator[tarfile.TarInfo]:
+    """Yields what may be unpacked; adds the names of the others to `refused`."""
+    for member in archive:
+        try:
+            if member.islnk() and member.linkname in refused:
+                raise tarfile.FilterError(f"{member.name!r} is the same file as {member.linkname!r}")
+            tarfile.data_filter(member, str(into))
+        except tarfile.FilterError as error:
+            refused.add(member.name)
+            note(f"Left out: {error}.")
+        else:
+            yield member

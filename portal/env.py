@@ -147,7 +147,7 @@ def load(environ: Mapping[str, str] | None = None) -> Env:
         master_key_setting=_checked_master_key(values),
         allowed_hosts_setting=tuple(h.strip() for h in values.get("BERTH_ALLOWED_HOSTS", "").split(",") if h.strip()),
         node_down_after_s=_number(values, "BERTH_NODE_DOWN_AFTER_S", 1800),
-        db_pool_size=_number(values, "BERTH_DB_POOL_SIZE", 8),
+        db_pool_size=_number(values, "BERTH_DB_POOL_SIZE", 8, least=0),
     )
 
 
@@ -171,10 +171,10 @@ def database_settings(url: str) -> dict[str, Any]:
     }
 
 
-def _number(values: Mapping[str, str], name: str, default: int) -> int:
+def _number(values: Mapping[str, str], name: str, default: int, *, least: int = 1) -> int:
     text = values.get(name) or str(default)
-    if not text.isdigit() or int(text) < 1:
-        raise EnvError(f"{name} is {text!r}: give a whole number of 1 or more.")
+    if not text.isdigit() or int(text) < least:
+        raise EnvError(f"{name} is {text!r}: give a whole number of {least} or more.")
     return int(text)
 
 
@@ -239,7 +239,7 @@ def _url(values: Mapping[str, str], name: str, schemes: tuple[str, ...], example
     return url
 
 
-def _port(values: Mapping[str, str], name: str, default: int) -> int:
+def _port(values: Mapping[str, str], name: str, default: int, *, least: int = 1) -> int:
     text = values.get(name, "").strip()
     if not text:
         return default

@@ -98,7 +98,8 @@ TEMPLATES: list[dict[str, Any]] = [
 
 _DATABASE = database_settings(SERVERS.database_url)
 # Embedded max_connections is 100: with 8 a process (BERTH_DB_POOL_SIZE) five processes take 41 at most.
-_POOL = {"min_size": 1, "max_size": ENV.db_pool_size, "timeout": 15}
+# With 0 there is no pool, which suits a command that needs no server: it does not try again and again in vain.
+_POOL: Any = ENV.db_pool_size and {"min_size": 1, "max_size": ENV.db_pool_size, "timeout": 15}
 DATABASES = {
     "default": {
         **_DATABASE,

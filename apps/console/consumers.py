@@ -169,8 +169,10 @@ class LiveSocket:
             command = await self._commands.get()
             if "subscribe" in command:
                 await self._subscribe(command["subscribe"])
-            else:
+            elif command["unsubscribe"] in self._joined:
                 await self._unsubscribe(command["unsubscribe"])
+            else:
+                self._answer({"type": "error", "topic": command["unsubscribe"], "code": 404})
 
     async def _subscribe(self, topic: str) -> None:
         if topic not in self._topics and len(self._topics) >= MAX_TOPICS:
@@ -276,5 +278,5 @@ def _parsed(text: str | None) -> dict[str, Any] | None:
         return None
     (verb, value), *_ = command.items()
     if verb == "pong":
-        return command
+        return command if isinstance(value, int) else None
     return command if verb in ("subscribe", "unsubscribe") and isinstance(value, str) and len(value) < 100 else None

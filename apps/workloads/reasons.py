@@ -74,7 +74,9 @@ def _never_fits(job: JobView, n: _Numbers) -> Words:
     asked = _asked(job)
     if job.spec.gpus and n.gpus_most_on_a_node < job.spec.gpus:
         text = _("No node in service could ever run this: it asks for %(asked)s, and the most on one node is %(most)d.")
-        step = _("Submit it again with at most %(most)d GPUs, or with another GPU model.")
+        step = _("Submit it again with at most %(most)d GPUs.")
+        if job.spec.gpu_model:
+            step = _("Submit it again with at most %(most)d GPUs, or with another GPU model.")
         if n.gpus_most_on_a_node == 0:
             step = _("Submit it again with a GPU model that is on offer, or with less GPU memory.")
         numbers = {"asked": asked, "most": n.gpus_most_on_a_node}

@@ -82,8 +82,8 @@ def _text_problems(spec: JobSpec) -> dict[str, str]:
         errors["name"] = (
             "Use letters, digits, dots, hyphens and underscores, beginning with a letter or digit; at most 63."
         )
-    if not _IMAGE.match(spec.image):
-        errors["image"] = "Give a container image such as docker.io/library/python:3.12."
+    if not _IMAGE.match(spec.image) or "://" in spec.image or len(spec.image) > 255:
+        errors["image"] = _image_problem(spec.image)
     if not spec.command or sum(len(part) for part in spec.command) > 65_536 or any("\0" in p for p in spec.command):
         errors["command"] = 'Give the command as a list of words, such as ["python", "train.py"]; at most 64 KiB.'
     bad = [name for name in spec.env if not _ENV_NAME.match(name)]
@@ -91,11 +91,30 @@ def _text_problems(spec: JobSpec) -> dict[str, str]:
         errors["env"] = f"Not a name of an environment variable: {bad[0][:40]!r}."
     elif sum(len(k) + len(v) for k, v in spec.env.items()) > 131_072 or any("\0" in v for v in spec.env.values()):
         errors["env"] = "The environment may have at most 128 KiB, without NUL characters."
-    if len(spec.files) > 1000 or any(not _good_file(file) for file in spec.files):
+    wrong = [file for file in spec.files if not _good_file(file)]
+    if len(spec.files) > 1000 or wrong:
+        named = f" This one has not: {wrong[0].path[:80]!r}." if wrong else ""
         errors["files"] = (
-            "Each file needs a relative path without '..' and the SHA-256 of an uploaded file; at most 1000."
+            f"Each file needs a relative path without '..' and the SHA-256 of an uploaded file; at most 1000.{named}"
         )
     return errors
+
+
+def _image_problem(image: str) -> str:
+    """Says what is wrong with an image's name, not only that something is."""
+    example = "Give it such as docker.io/library/python:3.12."
+    if not image:
+        return f"An image is missing. {example}"
+    if "://" in image:
+        return f"Leave out {image.partition('://')[0][:20]}://. {example}"
+    if len(image) > 255:
+        return f"The name is longer than 255 characters. {example}"
+    strange = next((c for c in image if not (c.isascii() and (c.isalnum() or c in "._:/@-"))), "")
+    if strange:
+        return f"The character {strange!r} can't be in an image's name. {example}"
+    if image[0].isupper():
+        return f"A name begins with a small letter: {image[0].lower() + image[1:60]}? {example}"
+    return f"The name may not begin or end with {image[0] if not image[0].isalnum() else image[-1]!r}. {example}"
 
 
 def _good_file(file: InputFile) -> bool:

@@ -154,7 +154,7 @@ def job_events(
     after: Annotated[int, typer.Option(min=0, help="Only events after this number.")] = 0,
 ) -> None:
     """List what happened to a job, in order."""
-    from cli.jobs import find, progress_text
+    from cli.jobs import data_text, find
 
     path, rows = f"/jobs/{find(shell.client, job)['id']}/events", []
     while page := shell.client.get(path, after=after)["results"]:
@@ -164,7 +164,7 @@ def job_events(
         ("SEQ", lambda row: str(row["seq"])),
         ("TIME", lambda row: time_text(row["at"])),
         ("EVENT", lambda row: str(row["name"])),
-        ("DATA", lambda row: progress_text(row["data"] or {})),
+        ("DATA", lambda row: data_text(row["data"] or {})),
     ]
     shell.rows(rows, columns, name="name", empty="No events.")
 

@@ -83,8 +83,10 @@ def operators_only(call: Callable[[], T]) -> T:
     try:
         return call()
     except ApiError as error:
-        if error.status in (403, 404):
+        if error.status == 403:
             error.hint = error.hint or ONLY_OPERATORS
+        if error.status == 404:  # the portal tells strangers of the platform no more than this
+            error.hint = error.hint or f"See what there is: berth node ls. {ONLY_OPERATORS}"
         raise
 
 

@@ -120,7 +120,7 @@ def web_process(env: Env) -> ProcessSpec:
         "5",
         "--no-server-header",
         "--ws-max-size",
-        "65536",
+        "4096",  # of bytes; the socket itself says no to as many characters
     ]
     argv = _python("-m", "uvicorn", "portal.asgi:application", *arguments)
     return ProcessSpec("web", argv, probe=functools.partial(check_web, env), start_seconds=START_SECONDS)

@@ -29,7 +29,10 @@ def idempotent(
     if key is None:
         return _answer(_json(work()), status)
     if not _KEY.match(key):
-        raise InvalidInput("The key is not usable.", errors={HEADER: "Give 1 to 255 visible ASCII characters."})
+        raise InvalidInput(
+            f"The {HEADER} is not usable.",
+            errors={HEADER: "Give 1 to 255 visible ASCII characters without blanks, such as a new UUID."},
+        )
     route = f"{request.method} {request.path}"
     with tenant_scope(tenant_id):
         record = idempotency.begin(

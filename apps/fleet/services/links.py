@@ -7,6 +7,7 @@ import uuid
 from typing import Any
 
 from django.db import OperationalError, connection
+from psycopg import sql
 from psycopg.errors import LockNotAvailable
 
 from apps.core.crypto import unseal
@@ -62,10 +63,15 @@ def links_renew(*, owner: str, tokens: dict[uuid.UUID, int]) -> set[uuid.UUID]:
     return _renew(owner, tokens, "SKIP LOCKED")
 
 
-_MINE = (
+_MINE = sql.SQL(
     " FROM fleet_nodelink l JOIN unnest(%s::uuid[], %s::bigint[]) AS mine(node_id, token)"
     " ON l.node_id = mine.node_id AND l.token = mine.token JOIN fleet_node n ON n.id = l.node_id"
     " WHERE l.owner = %s AND n.state <> 'retired'"
+)
+_HELD = sql.SQL("SELECT l.node_id{mine}").format(mine=_MINE)
+_PROLONG = (
+    "UPDATE fleet_nodelink SET expires_at = now() + make_interval(secs => %s) WHERE node_id IN"
+    " (SELECT l.node_id{mine} ORDER BY l.node_id FOR NO KEY UPDATE OF l {wait})"
 )
 
 
@@ -73,12 +79,8 @@ def _renew(owner: str, tokens: dict[uuid.UUID, int], wait: str) -> set[uuid.UUID
     mine: list[Any] = [list(tokens), list(tokens.values()), owner]
     with system_scope(), connection.cursor() as cursor:
         cursor.execute("SELECT set_config('lock_timeout', %s, true)", [RENEW_WAIT])
-        cursor.execute(
-            "UPDATE fleet_nodelink SET expires_at = now() + make_interval(secs => %s) WHERE node_id IN"  # noqa: S608 - our own words only  # nosec B608
-            f" (SELECT l.node_id{_MINE} ORDER BY l.node_id FOR NO KEY UPDATE OF l {wait})",
-            [LEASE_S, *mine],
-        )
-        cursor.execute(f"SELECT l.node_id{_MINE}", mine)  # a locked row is ours as long as its token is
+        cursor.execute(sql.SQL(_PROLONG).format(mine=_MINE, wait=sql.SQL(wait)), [LEASE_S, *mine])
+        cursor.execute(_HELD, mine)  # a locked row is ours as long as its token is
         return {row[0] for row in cursor.fetchall()}
 
 

@@ -72,7 +72,16 @@ async def test_a_lost_hint_is_healed_at_the_next_look(world: World, job: Job, mo
 
 
 NO_JSON = ["", "{", "[" * 3000, "\0"]
-NO_COMMAND = ["[]", "{}", "null", '"x"', '{"subscribe": 1}', '{"subscribe":"a","unsubscribe":"b"}', '{"x":"y"}']
+NO_COMMAND = [
+    '{"pong": "x"}',
+    "[]",
+    "{}",
+    "null",
+    '"x"',
+    '{"subscribe": 1}',
+    '{"subscribe":"a","unsubscribe":"b"}',
+    '{"x":"y"}',
+]
 
 
 async def test_garbage_is_answered_and_then_ends_the_socket(world: World) -> None:

@@ -22,10 +22,17 @@ def test_a_person_a_tenant_and_a_second_tenant(monkeypatch: pytest.MonkeyPatch) 
     told = add(monkeypatch, "long enough words", "Ada@example.org", "--operator", "--tenant", "vision-lab")
     assert "as an operator" in told
     assert "owner of vision-lab" in told
-    add(monkeypatch, "", "ada@example.org", "--tenant", "second", "--role", "member")
+    told = add(monkeypatch, "another long one", "ada@example.org", "--tenant", "second", "--role", "member")
+    assert "ada@example.org exists: password and operator's role stay as they are" in told
     user = User.objects.get(email="ada@example.org")
     assert user.check_password("long enough words")
     assert [t.slug for t in tenants_of(actor_for(user))] == ["second", "vision-lab"]
+
+
+def test_a_password_must_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(CommandError, match="No password came"):
+        add(monkeypatch, "", "ada@example.org")
+    assert not User.objects.exists()
 
 
 def test_a_weak_password_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -113,7 +113,13 @@ def test_wrong_amounts_are_told_together(signed_in: Berth) -> None:
 
 def test_unreadable_inputs_are_told(signed_in: Berth, tmp_path: Path) -> None:
     assert "can't be read" in signed_in("job", "submit", "-f", str(tmp_path / "none.yaml")).err
-    outcome = signed_in(*SUBMIT, "--file", str(tmp_path / "none"), "--file", str(tmp_path), *COMMAND)
+    good = tmp_path / "good"
+    good.write_text("x")
+    outcome = signed_in(*SUBMIT, "--file", f"{good}:../out", *COMMAND)
+    assert f"{good}: '../out' is no place below /berth/in" in outcome.err
+    outcome = signed_in(
+        *SUBMIT, "--file", str(good), "--file", str(tmp_path / "none"), "--file", str(tmp_path), *COMMAND
+    )
     assert outcome.code == 2
     assert "No such file" in outcome.err
     assert "is not a file" in outcome.err
@@ -348,11 +354,24 @@ def test_outputs_are_resumed_checked_and_unpacked(signed_in: Berth, portal: Fake
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["logs", "model"]
 
 
-def test_outputs_that_would_leave_the_folder_are_refused(signed_in: Berth, portal: FakePortal, tmp_path: Path) -> None:
-    ended_with(portal, tar_of(**{"..__evil": b"x"}))
+def test_outputs_that_would_leave_the_folder_are_left_out(signed_in: Berth, portal: FakePortal, tmp_path: Path) -> None:
+    buffer = io.BytesIO(tar_of(**{"..__evil": b"x", "model": b"weights"}))
+    with tarfile.open(fileobj=buffer, mode="a:") as archive:
+        for name, kind, target in (("abs", tarfile.SYMTYPE, "/etc/passwd"), ("up", tarfile.SYMTYPE, "../../x"),
+                                   ("same", tarfile.LNKTYPE, "abs"), ("pipe", tarfile.FIFOTYPE, ""),
+                                   ("fine", tarfile.SYMTYPE, "model")):  # fmt: skip
+            member = tarfile.TarInfo(name)
+            member.type, member.linkname = kind, target
+            archive.addfile(member)
+    ended_with(portal, buffer.getvalue())
     outcome = signed_in("job", "outputs", "digits", "-o", str(tmp_path / "out"))
-    assert outcome.code == 1
-    assert "unsafe entry" in outcome.err
+    assert outcome.code == 0, outcome.err
+    assert outcome.text == f"2 files in {tmp_path / 'out'}: model, fine\n"
+    assert [name for name in ("evil", "abs", "up", "same", "pipe") if f"{name}'" in outcome.err] == [
+        "evil", "abs", "up", "same", "pipe",
+    ]  # fmt: skip
+    assert outcome.err.count("Left out:") == 5
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["fine", "model"]
     assert not (tmp_path / "evil").exists()
 
 

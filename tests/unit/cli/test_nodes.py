@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cli import enrol
 from tests.unit.cli.conftest import Berth
 from tests.unit.cli.portal import FINGERPRINT, TIME, FakePortal, gpu_of, problem
 
@@ -103,6 +104,21 @@ def test_add_without_waiting_and_in_vain(signed_in: Berth, portal: FakePortal) -
     outcome = signed_in("node", "add", "gpu-02", "10.0.0.12", "--timeout", "0s")
     assert outcome.code == 1
     assert "gpu-02 is not ready after 0 s" in outcome.err
+
+
+def test_add_of_an_address_that_nobody_answers_is_told_soon(
+    signed_in: Berth, portal: FakePortal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(enrol, "UNREACHED_S", 0.0)
+    portal.on_get_node = lambda node: node.update(state_detail="connection refused", offered_fingerprint="")
+    outcome = signed_in(*ADD, "--yes")
+    assert outcome.code == 1
+    assert outcome.err.splitlines()[-4:] == [
+        "berth: Node gpu-01 does not answer at root@10.0.0.11: connection refused.",
+        "  The address is wrong: berth node retire gpu-01, then add it again.",
+        "  It is switched off or behind a firewall: mend that; the portal tries again every few seconds.",
+        "  See how it stands: berth node show gpu-01",
+    ]
 
 
 def test_list_and_show(signed_in: Berth, portal: FakePortal) -> None:

@@ -35,4 +35,5 @@ def test_a_range_behind_the_end(header: str, length: int) -> None:
 def test_errors_are_flattened_by_field() -> None:
     nested = {"name": ["Too long.", "Bad."], "files": [{}, {"path": ["Missing."]}], "command": {"0": ["Blank."]}}
     assert flat_errors(nested) == {"name": "Too long. Bad.", "files.1.path": "Missing.", "command.0": "Blank."}
-    assert flat_errors({"non_field_errors": ["Give an object."]}) == {"": "Give an object."}
+    assert flat_errors({"non_field_errors": ["Give an object."]}) == {"body": "Give an object."}
+    assert flat_errors(["Give an object."]) == {"body": "Give an object."}

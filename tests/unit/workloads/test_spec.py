@@ -55,3 +55,17 @@ def test_all_wrong_fields_at_once() -> None:
 def test_garbage_is_told_not_raised(name: str, image: str, command: list[str], number: int) -> None:
     spec = JobSpec(name=name, image=image, command=tuple(command), gpus=number, memory_mib=number)
     assert isinstance(spec.problems(), dict)
+
+
+@pytest.mark.parametrize(
+    ("image", "told"),
+    [("", "is missing"), ("docker://python", "Leave out docker://"), ("a b", "' ' can't be"), ("Python:3", "python:3?"),
+     ("-x", "begin or end with '-'"), ("a" * 300, "longer than 255"), ("python:", "begin or end with ':'")],
+)  # fmt: skip
+def test_a_wrong_image_is_told_what_is_wrong(image: str, told: str) -> None:
+    assert told in dataclasses.replace(GOOD, image=image).problems()["image"]
+
+
+def test_a_wrong_file_is_named() -> None:
+    files = (InputFile(path="fine", sha256="0" * 64), InputFile(path="../out", sha256="0" * 64))
+    assert "'../out'" in dataclasses.replace(GOOD, files=files).problems()["files"]

@@ -44,6 +44,11 @@ class Command(BaseCommand):
                     actor=actor, email=email, password=password, is_operator=bool(options["operator"]), now=now
                 )
                 self.stdout.write(f"Added {email}{' as an operator' if options['operator'] else ''}.")
+            else:
+                self.stdout.write(
+                    f"{email} exists: password and operator's role stay as they are."
+                    f" A new password: manage.py changepassword {email}"
+                )
             if slug:
                 slug = str(slug)
                 tenant = tenant_by_slug(slug) or tenant_create(actor=actor, slug=slug, name=slug, now=now)
@@ -55,6 +60,8 @@ class Command(BaseCommand):
 
 def _password(email: str) -> str:
     password = getpass.getpass(f"Password for {email}: ") if sys.stdin.isatty() else sys.stdin.readline().rstrip("\n")
+    if not password:
+        raise CommandError(f"No password came. Type it when asked, or pipe it: manage.py add_user {email} < FILE")
     try:
         validate_password(password, User(email=email))
     except ValidationError as error:
