@@ -6,7 +6,7 @@ import signal
 import time
 from typing import Any, Dict, NamedTuple, Optional
 
-from workers.agent.podman import Container, Podman, container_name, parse_inspect, secret_name, split_environment
+from workers.agent.podman import ENDED, Container, Podman, container_name, parse_inspect, secret_name, split_environment
 from workers.agent.process import Command, Outcome, Running, Wake, run
 from workers.agent.state import AttemptState
 
@@ -44,7 +44,7 @@ class ContainerCalls(NamedTuple):
         deadline = time.monotonic() + _SETTLE_S
         while True:
             found = self.inspect()
-            if found is None or found.status in ("exited", "stopped", "dead"):
+            if found is None or found.status in ENDED:
                 return found
             if time.monotonic() > deadline:
                 return None

@@ -9,7 +9,7 @@ import shutil
 import time
 from typing import Any, Dict, List, Optional
 
-from workers.agent.podman import Fault
+from workers.agent.causes import Fault
 
 _KEEP_UNUSED_S = 24 * 3600
 _CHUNK = 1 << 20

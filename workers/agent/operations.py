@@ -9,10 +9,10 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from workers.agent import spec as specs
 from workers.agent.attempt import Attempt
+from workers.agent.causes import explain
 from workers.agent.holder import release_strays
 from workers.agent.inputs import drop_unused
 from workers.agent.monitor import Monitor
-from workers.agent.podman import explain
 from workers.agent.process import run
 from workers.agent.spool import Spool
 from workers.agent.starting import Node

@@ -11,14 +11,9 @@ from workers.agent.process import Command, Outcome
 _SECRET_BYTES = 32 * 1024
 _DROPPED_CAPABILITIES = ("SETFCAP", "SETPCAP")
 _PIDS_LIMIT = 4096
+_GREATEST_PID = 1 << 22
 
-
-class Fault(NamedTuple):
-    """Why something failed, and whose fault it is: user or node."""
-
-    fault: str
-    code: str
-    message: str
+ENDED = ("exited", "stopped", "dead")
 
 
 class Container(NamedTuple):
@@ -43,57 +38,6 @@ class Mounts(NamedTuple):
     pid_file: str
     id_file: str
     conmon: str
-
-
-# Podman's words, and what they mean: the first that matches counts.
-_FAULTS = (
-    (r"unresolvable CDI devices", Fault("node", "gpu_missing", "a GPU has no CDI device: run nvidia-ctk cdi generate")),
-    (r"no space left on device|disk quota exceeded", Fault("node", "disk_full", "the node's disk is full")),
-    (
-        r"executable file not found|no such file or directory: OCI|command that was not found",
-        Fault("user", "command_not_found", "no such command in the image"),
-    ),
-    (
-        r"permission denied: OCI|exec format error",
-        Fault("user", "command_not_executable", "the command can't be executed"),
-    ),
-    (
-        r"unauthorized|authentication required|denied: ",
-        Fault("user", "image_denied", "the registry refuses this image without a sign-in"),
-    ),
-    (
-        r"image not known|(manifest|name) unknown|repository .* not found|no such image|did not resolve to an alias",
-        Fault("user", "image_not_found", "no such image"),
-    ),
-    (
-        r"no such host|connection refused|i/o timeout|TLS handshake|connection reset|network is unreachable",
-        Fault("node", "registry_unreachable", "the registry does not answer from this node"),
-    ),
-)
-
-
-def explain(outcome: Outcome, otherwise: str) -> Fault:
-    """Tell the user's fault from the node's by podman's words; `otherwise` is the code for words nobody knows."""
-    words = outcome.stderr.strip()
-    last = words.splitlines()[-1][-400:] if words else "no words"
-    if outcome.rc is None:
-        return Fault("node", "runtime_timeout", last)
-    for pattern, fault in _FAULTS:
-        if re.search(pattern, words):
-            return fault._replace(message=f"{fault.message} ({last})")
-    if outcome.rc in (126, 127):
-        return Fault("user", "command_not_found", last)
-    return Fault("node", otherwise, last)
-
-
-def name_taken(outcome: Outcome) -> bool:
-    """True when a container of this name is there already."""
-    return outcome.rc == 125 and "already in use" in outcome.stderr
-
-
-def image_absent(outcome: Outcome) -> bool:
-    """True when a start failed because the image must be pulled first."""
-    return outcome.rc == 125 and ("image not known" in outcome.stderr or "no such image" in outcome.stderr)
 
 
 def split_environment(env: Dict[str, str]) -> Tuple[Dict[str, str], Dict[str, str]]:
@@ -202,17 +146,41 @@ def parse_inspect(outcome: Outcome) -> Optional[Container]:
         if re.search(r"no such (object|container)", outcome.stderr, re.IGNORECASE):
             return None
         raise ValueError(f"the runtime can't say how the container is: {outcome.stderr.strip()[-300:]}")
-    values = json.loads(outcome.stdout)
-    if not isinstance(values, list) or not values or not isinstance(values[0], dict):
+    try:
+        values = json.loads(outcome.stdout)
+    except RecursionError:
+        raise ValueError("the runtime's inspect answer is nested too deep") from None
+    found = values[0] if isinstance(values, list) and values else None
+    if not isinstance(found, dict) or not isinstance(found.get("State"), dict):
         raise ValueError("the runtime's inspect answer has no container")
-    state = values[0].get("State") or {}
+    return _container(found, found["State"])
+
+
+def _container(found: Dict[str, Any], state: Dict[str, Any]) -> Container:
+    status = _word(state.get("Status")).lower()
+    exit_code = _number(state.get("ExitCode"), 255)
+    if exit_code is None and status in ENDED:
+        raise ValueError("the runtime's inspect answer has no exit code: the job may have failed or not")
+    config = found.get("Config")
     return Container(
-        id=str(values[0].get("Id", "")),
-        status=str(state.get("Status", "")),
-        pid=int(state.get("Pid") or 0),
-        exit_code=int(state.get("ExitCode") or 0),
-        oom=bool(state.get("OOMKilled")),
-        started_at=str(state.get("StartedAt", "")),
-        finished_at=str(state.get("FinishedAt", "")),
-        stop_signal=str((values[0].get("Config") or {}).get("StopSignal", "")),
+        id=_word(found.get("Id")),
+        status=status,
+        pid=_number(state.get("Pid"), _GREATEST_PID) or 0,
+        exit_code=exit_code or 0,
+        oom=state.get("OOMKilled") is True,
+        started_at=_word(state.get("StartedAt")),
+        finished_at=_word(state.get("FinishedAt")),
+        stop_signal=_word(config.get("StopSignal")) if isinstance(config, dict) else "",
     )
+
+
+def _word(value: Any) -> str:
+    """A text, or a number as text (podman writes the stop signal as one); empty for all else."""
+    known = isinstance(value, (str, int)) and not isinstance(value, bool)
+    return str(value) if known else ""
+
+
+def _number(value: Any, greatest: int) -> Optional[int]:
+    """A whole number from 0 to `greatest`; None for all else, so that the unknown is never taken for 0."""
+    known = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= greatest
+    return int(value) if known else None

@@ -7,6 +7,7 @@ import shutil
 import time
 from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
+from workers.agent.causes import Fault, explain, image_absent, name_taken
 from workers.agent.container import RUNTIME_TIMEOUT_S, ContainerCalls
 from workers.agent.failpoints import Failpoints
 from workers.agent.files import read_text, write_atomic
@@ -14,13 +15,9 @@ from workers.agent.inputs import place_inputs
 from workers.agent.paths import Paths
 from workers.agent.podman import (
     Container,
-    Fault,
     Mounts,
     Podman,
     env_file,
-    explain,
-    image_absent,
-    name_taken,
     secret_name,
     split_environment,
 )

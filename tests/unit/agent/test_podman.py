@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from workers.agent.causes import explain, image_absent, name_taken
 from workers.agent.container import signal_name, signal_number
 from workers.agent.host import _names
 from workers.agent.oom import tells_of
@@ -15,9 +16,6 @@ from workers.agent.podman import (
     Mounts,
     Podman,
     env_file,
-    explain,
-    image_absent,
-    name_taken,
     parse_inspect,
     split_environment,
 )
