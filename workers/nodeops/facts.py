@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from workers.nodeops.commands import FIND_PYTHON, script_command
+from workers.nodeops.host import HOST_PROBES, HostFacts, parse_host, refusal
 from workers.nodeops.types import NodeOpError
 
 if TYPE_CHECKING:
     from workers.ssh.types import Transport
 
-_TIMEOUT_S = 60.0
+_TIMEOUT_S = 75.0
 _SECTION = re.compile(rb"^#([0-9a-f]{16}) ([a-z_]+)$", re.MULTILINE)
 
 # Each line is (section, shell). Everything runs as the login user except where `root` stands in front.
@@ -36,6 +37,7 @@ _PROBES = (
     ("cdi", "root cat /etc/cdi/*.yaml /etc/cdi/*.json /var/run/cdi/*.yaml /var/run/cdi/*.json"),
     ("disk", "df -Pk /var/lib | tail -1"),
     ("cgroup", "cat /proc/mounts | grep -c ' cgroup2\\{0,1\\} '"),
+    *HOST_PROBES,
 )
 
 
@@ -61,6 +63,7 @@ class Facts:
     cgroups: bool = False
     clock_skew_s: float | None = None
     noise_bytes: int = 0
+    host: HostFacts = field(default_factory=HostFacts)
 
 
 def gather(transport: Transport) -> Facts:
@@ -72,6 +75,9 @@ def gather(transport: Transport) -> Facts:
     noise, sections = split(result.stdout, mark)
     if "end" not in sections:
         words = result.stderr.decode(errors="replace").strip()[-300:]
+        known = refusal(result.stdout.decode(errors="replace")[-2000:] + words)
+        if known:
+            raise NodeOpError(*known)
         raise NodeOpError("no_shell", f"the node ran no /bin/sh script to its end: {words or 'no words'}")
     return parse(sections, noise_bytes=len(noise), now=(before + after) / 2, leeway_s=(after - before) / 2)
 
@@ -126,6 +132,7 @@ def parse(sections: Mapping[str, str], *, noise_bytes: int, now: float, leeway_s
         cgroups=sections.get("cgroup", "0") not in ("", "0"),
         clock_skew_s=_skew(sections.get("clock", ""), now, leeway_s),
         noise_bytes=noise_bytes,
+        host=parse_host(sections),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from workers.nodeops.facts import Facts, gather, version_tuple
+from workers.nodeops.host_checks import host_checks
 from workers.nodeops.types import Check
 
 if TYPE_CHECKING:
@@ -32,12 +33,15 @@ def judge(facts: Facts) -> list[Check]:
         _cdi(facts),
         _disk(facts),
         _clock(facts),
+        *host_checks(facts.host),
     ]
 
 
 def _root(facts: Facts) -> Check:
     detail = "root" if facts.is_root else f"{facts.user} with sudo" if facts.sudo else facts.sudo_words or "no sudo"
     fix = f"as root: echo '{facts.user or 'USER'} ALL=(root) NOPASSWD: ALL' > /etc/sudoers.d/berth"
+    if "must have a tty" in facts.sudo_words:
+        fix = f"as root: echo 'Defaults:{facts.user or 'USER'} !requiretty' >> /etc/sudoers.d/berth"
     return Check("root", facts.is_root or facts.sudo, "Root rights", detail, fix)
 
 
@@ -80,8 +84,10 @@ def _driver(facts: Facts) -> Check:
 
 
 def _cdi(facts: Facts) -> Check:
+    if not facts.smi_gpus:
+        return Check("cdi", True, "GPUs for containers", "no GPU that needs a CDI device", "nothing to do")
     missing = [gpu for gpu in facts.smi_gpus if gpu not in facts.cdi_devices]
-    ok = bool(facts.smi_gpus) and not missing
+    ok = not missing
     detail = f"{len(facts.smi_gpus) - len(missing)} of {len(facts.smi_gpus)} GPUs have a CDI device by UUID"
     fix = "nvidia-ctk cdi generate --device-name-strategy=uuid --output=/etc/cdi/nvidia.yaml"
     return Check("cdi", ok, "GPUs for containers", detail, fix)
