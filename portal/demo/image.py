@@ -50,8 +50,8 @@ def build_root(archive: Path) -> None:
         for file in [*interpreter, *(path for path in libraries if packages not in path.parents)]:
             tar.add(file.resolve(), arcname=str(file).lstrip("/"), recursive=False)
         for file in numpy:
-            arcname = stdlib / "site-packages" / file.relative_to(packages)
-            tar.add(file, arcname=str(arcname).lstrip("/"), recursive=False)
+            # Into the standard library itself: Debian's Python looks for packages elsewhere than everybody else's.
+            tar.add(file, arcname=str(stdlib / file.relative_to(packages)).lstrip("/"), recursive=False)
         for folder in ("tmp", "proc", "sys", "dev", "etc", "berth"):
             _folder(tar, folder)
         _link(tar, "usr/local/bin/python3", str(python))
