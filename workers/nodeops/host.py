@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 # Each line is (section, shell), as in facts.py. Nothing here changes the node.
 HOST_PROBES = (
-    ("shell", 'getent passwd "$(id -un)" | cut -d: -f7'),
+    ("login_shell", 'getent passwd "$(id -un)" | cut -d: -f7'),
     ("inodes", "df -Pi /var/lib | tail -1"),
     ("controllers", "cat /sys/fs/cgroup/cgroup.controllers || awk '$4 == 1 { print $1 }' /proc/cgroups"),
     (
@@ -28,7 +28,7 @@ _FABRIC_FAULTS = ("not started", "in progress")
 class HostFacts:
     """What the host said; None and empty are unknown."""
 
-    shell: str | None = None
+    login_shell: str | None = None
     inodes_free: int | None = None
     controllers: frozenset[str] = frozenset()
     network: frozenset[str] | None = None
@@ -48,10 +48,10 @@ def parse_host(sections: Mapping[str, str]) -> HostFacts:
     smi = sections.get("smi", "")
     kernel = re.search(r"Kernel Module(?: for \S+)?\s+(\d{1,6}(?:\.\d{1,6}){1,3})\b", sections.get("nvidia", ""))
     library = re.search(r"NVML library version:\s*(\d{1,6}(?:\.\d{1,6}){1,3})\b", smi)
-    shell = sections.get("shell", "").strip()
+    shell = sections.get("login_shell", "").strip()
     network = frozenset(sections.get("network", "").split()) & {"netns", "nft", "vxlan"}
     return HostFacts(
-        shell=shell if re.fullmatch(r"/[\x21-\x7e]{1,200}", shell) else None,
+        login_shell=shell if re.fullmatch(r"/[\x21-\x7e]{1,200}", shell) else None,
         inodes_free=_inodes(sections.get("inodes", "")),
         controllers=frozenset(re.findall(r"\b[a-z_]{1,20}\b", sections.get("controllers", ""))),
         network=network if "network" in sections else None,

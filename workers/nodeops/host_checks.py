@@ -17,9 +17,9 @@ def host_checks(host: HostFacts) -> list[Check]:
 
 
 def _shell(host: HostFacts) -> Check:
-    ok = host.shell is None or host.shell.rpartition("/")[2] in _POSIX_SHELLS
+    ok = host.login_shell is None or host.login_shell.rpartition("/")[2] in _POSIX_SHELLS
     fix = "nothing has to change: Berth runs all through /bin/sh. To be sure: usermod -s /bin/bash USER"
-    return Check("login_shell", ok, "Login shell", host.shell or "unknown", fix, required=False)
+    return Check("login_shell", ok, "Login shell", host.login_shell or "unknown", fix, required=False)
 
 
 def _controllers(host: HostFacts) -> Check:

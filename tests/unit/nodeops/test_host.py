@@ -10,7 +10,7 @@ from workers.nodeops.host import HOST_PROBES, parse_host, refusal
 from workers.nodeops.host_checks import host_checks
 
 GOOD = {
-    "shell": "/bin/bash",
+    "login_shell": "/bin/bash",
     "inodes": "/dev/sda1 6553600 400000 6153600 7% /",
     "controllers": "cpuset cpu io memory hugetlb pids",
     "network": "netns\nnft\nvxlan",
@@ -32,8 +32,8 @@ def test_a_good_host_has_no_fault() -> None:
 @pytest.mark.parametrize(
     ("code", "changes"),
     [
-        ("login_shell", {"shell": "/usr/bin/fish"}),
-        ("login_shell", {"shell": "/bin/csh"}),
+        ("login_shell", {"login_shell": "/usr/bin/fish"}),
+        ("login_shell", {"login_shell": "/bin/csh"}),
         ("cgroup_controllers", {"controllers": "cpu\npids"}),
         ("driver_mismatch", {"smi": "Failed to initialize NVML: Driver/library version mismatch\nrc=18"}),
         ("fabric", {"fabric": "    Fabric\n        State : In Progress\n        Status : N/A"}),
