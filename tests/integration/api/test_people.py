@@ -44,6 +44,7 @@ TABLE: dict[tuple[str, str], tuple[Any, tuple[int, ...]]] = {
     ("nodes", "post"): ({"name": "gpu-09", "address": "10.0.0.9"}, (404, 404, 404, 201, 401)),
     ("node", "get"): (None, OPERATOR),
     ("node-trust", "post"): ({"fingerprint": fingerprint(HOST_KEY)}, OPERATOR),
+    ("node-inventory", "post"): (None, OPERATOR),
     ("node-cordon", "post"): (None, OPERATOR),
     ("node-drain", "post"): ({"reason": "repair"}, OPERATOR),
     ("node-uncordon", "post"): (None, (404, 404, 404, 409, 401)),
