@@ -53,6 +53,7 @@ _SENTENCES = {
     "node.cordoned": lambda d: pgettext("event", "Cordoned"),
     "node.uncordoned": lambda d: pgettext("event", "Uncordoned"),
     "node.draining": lambda d: pgettext("event", "Drain begun"),
+    "node.in_maintenance": lambda d: pgettext("event", "In maintenance"),
     "node.unreachable": lambda d: _("No sign of life; what runs goes on"),
     "node.down": lambda d: _("Declared down: %(reason)s") % {"reason": d.get("reason", "")},
     "node.retired": lambda d: pgettext("event", "Retired"),

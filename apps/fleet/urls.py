@@ -11,6 +11,8 @@ urlpatterns = [
     path("nodes/<slug:node>/live", views.node_live, name="node_live"),
     path("nodes/<slug:node>/trust", views.node_trust_act, name="node_trust"),
     re_path(
-        r"^nodes/(?P<node>[\w-]+)/(?P<verb>cordon|uncordon|drain|retire|inventory)$", views.node_act, name="node_act"
+        r"^nodes/(?P<node>[\w-]+)/(?P<verb>cordon|uncordon|drain|maintenance|retire|inventory)$",
+        views.node_act,
+        name="node_act",
     ),
 ]

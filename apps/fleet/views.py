@@ -20,6 +20,7 @@ from apps.fleet.services import (
     node_cordon,
     node_drain,
     node_inventory,
+    node_maintenance,
     node_retire,
     node_trust,
     node_uncordon,
@@ -31,9 +32,9 @@ from apps.fleet.types import NodeView
 PAGE = 100
 
 ACTS = {
-    NodeState.READY: ("inventory", "cordon", "drain"),
-    NodeState.CORDONED: ("inventory", "uncordon", "drain", "retire"),
-    NodeState.DRAINING: ("inventory", "uncordon", "cordon"),
+    NodeState.READY: ("inventory", "cordon", "drain", "maintenance"),
+    NodeState.CORDONED: ("inventory", "uncordon", "drain", "maintenance", "retire"),
+    NodeState.DRAINING: ("inventory", "uncordon", "cordon", "maintenance"),
     NodeState.MAINTENANCE: ("inventory", "uncordon", "cordon", "retire"),
     NodeState.ENROLLING: ("retire",),
     NodeState.UNREACHABLE: ("retire",),
@@ -143,9 +144,8 @@ def node_trust_act(request: HttpRequest, visitor: Visitor, node: str) -> HttpRes
 @require_POST
 @operator_page
 def node_act(request: HttpRequest, visitor: Visitor, node: str, verb: str) -> HttpResponseBase:
-    """Cordons, uncordons, drains or retires a node, or has it take inventory."""
+    """Cordons, uncordons, drains, maintains or retires a node, or has it take inventory."""
     found = node_get(actor=visitor.actor, node=node)
-    reason = request.POST.get("reason", "").strip()[:200]
     actor, node_id, now = visitor.actor, found.id, utc_now()
     reason = request.POST.get("reason", "").strip()[:200]
     if verb == "inventory":
@@ -161,6 +161,9 @@ def node_act(request: HttpRequest, visitor: Visitor, node: str, verb: str) -> Ht
     elif verb == "drain":
         done = _("The node drains: what runs ends in its own time.")
         told(request, lambda: node_drain(actor=actor, node_id=node_id, reason=reason, now=now), done)
+    elif verb == "maintenance":
+        done = _("The node is in maintenance. Uncordon it when the work is done.")
+        told(request, lambda: node_maintenance(actor=actor, node_id=node_id, reason=reason, now=now), done)
     else:
         told(request, lambda: node_retire(actor=actor, node_id=node_id, now=now), _("The node is retired."))
     # a retired node gives its name free

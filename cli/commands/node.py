@@ -158,6 +158,12 @@ def node_drain(shell: Shell, node: NodeArgument, reason: ReasonOption = "") -> N
     _act(shell, node, "drain", "gets no new jobs and waits for its own to end", {"reason": reason})
 
 
+@verb(app, "maintenance", examples="berth node maintenance gpu-01 --reason 'new fans'\nberth node uncordon gpu-01")
+def node_maintenance(shell: Shell, node: NodeArgument, reason: ReasonOption = "") -> None:
+    """Put an idle node into maintenance, until it is uncordoned."""
+    _act(shell, node, "maintenance", "is in maintenance until it is uncordoned", {"reason": reason})
+
+
 @verb(app, "retire", examples="berth node retire gpu-01")
 def node_retire(shell: Shell, node: NodeArgument) -> None:
     """Take a node out of service for good."""

@@ -132,11 +132,23 @@ def node_drain(*, actor: Actor, node_id: uuid.UUID, reason: str = "", now: dt.da
     return _act(actor, node_id, "draining", [NodeState.READY, NodeState.CORDONED], NodeState.DRAINING, reason, now)
 
 
-def node_retire(*, actor: Actor, node_id: uuid.UUID, now: dt.datetime) -> Node:
-    """Takes the node out of service for good; refused while anything holds its GPUs."""
+def node_maintenance(*, actor: Actor, node_id: uuid.UUID, reason: str = "", now: dt.datetime) -> Node:
+    """Gives the node to whoever works on it, until it is uncordoned; refused while anything runs there."""
+    _refuse_busy(node_id)
+    expect = [NodeState.READY, NodeState.CORDONED, NodeState.DRAINING]
+    return _act(actor, node_id, "in_maintenance", expect, NodeState.MAINTENANCE, reason, now)
+
+
+def _refuse_busy(node_id: uuid.UUID) -> None:
     with system_scope():
-        if GpuDevice.objects.filter(node_id=node_id, share_used__gt=0).exists():
-            raise Conflict("Jobs still hold GPUs of this node. Drain it first and wait for them to end.")
+        busy = Q(cpu_milli_used__gt=0) | Q(gpus__share_used__gt=0)
+        if Node.objects.filter(busy, pk=node_id).exists():
+            raise Conflict("Jobs still run on this node. Drain it first and wait for them to end.")
+
+
+def node_retire(*, actor: Actor, node_id: uuid.UUID, now: dt.datetime) -> Node:
+    """Takes the node out of service for good; refused while anything runs there."""
+    _refuse_busy(node_id)
     expect = [NodeState.ENROLLING, NodeState.CORDONED, NodeState.MAINTENANCE, NodeState.UNREACHABLE, NodeState.DOWN]
     node = _act(actor, node_id, "retired", expect, NodeState.RETIRED, "", now)
     with system_scope():

@@ -3,8 +3,9 @@
 from apps.core.clock import utc_now
 from apps.fleet.services import host_key_offered
 from apps.fleet.types import fingerprint
+from apps.scheduling.services import cycle_run
 from tests.spine_world import HOST_KEY, make_node, submit
-from tests.world import World, job_runs
+from tests.world import World, job_exits, job_runs
 
 
 def test_add_trust_and_live_on(world: World) -> None:
@@ -35,7 +36,7 @@ def test_bad_values_are_named(world: World) -> None:
 def test_a_node_shows_its_jobs_and_gpus(lasting_world: World) -> None:
     node, api = make_node(), lasting_world.olga.api()
     job = submit(lasting_world.alice.actor, lasting_world.acme, gpus=2)  # type: ignore[arg-type]
-    job_runs(node, job.id)
+    attempt = job_runs(node, job.id)
     shown = api.get("nodes/gpu-01").json()
     assert len(shown["gpus"]) == 8
     assert {(j["job_id"], j["name"], j["tenant"]) for j in shown["jobs"]} == {(str(job.id), "train", "acme")}
@@ -43,6 +44,15 @@ def test_a_node_shows_its_jobs_and_gpus(lasting_world: World) -> None:
     assert held == {gpu["uuid"] for gpu in shown["gpus"] if gpu["share_free"] == 0}
     assert api.post("nodes/gpu-01/drain", {"reason": "fan"}).json()["state_detail"] == "fan"
     assert api.post("nodes/gpu-01/retire").status_code == 409
+    refused = api.post("nodes/gpu-01/maintenance")
+    assert refused.status_code == 409
+    assert "Drain it first" in refused.json()["detail"]
+    job_exits(node, attempt, b"")
+    kept = api.post("nodes/gpu-01/maintenance", {"reason": "new fan"}).json()
+    assert (kept["state"], kept["state_detail"]) == ("maintenance", "new fan")
+    submit(lasting_world.alice.actor, lasting_world.acme)  # type: ignore[arg-type]
+    assert cycle_run(now=utc_now()).placed == 0
+    assert api.post("nodes/gpu-01/uncordon").json()["state"] == "ready"
 
 
 def test_pages_of_nodes(lasting_world: World) -> None:

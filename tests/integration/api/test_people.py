@@ -47,6 +47,7 @@ TABLE: dict[tuple[str, str], tuple[Any, tuple[int, ...]]] = {
     ("node-inventory", "post"): (None, OPERATOR),
     ("node-cordon", "post"): (None, OPERATOR),
     ("node-drain", "post"): ({"reason": "repair"}, OPERATOR),
+    ("node-maintenance", "post"): ({"reason": "repair"}, (404, 404, 404, 409, 401)),
     ("node-uncordon", "post"): (None, (404, 404, 404, 409, 401)),
     ("node-retire", "post"): (None, OPERATOR),
     ("node-events", "get"): (None, OPERATOR),

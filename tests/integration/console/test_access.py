@@ -64,7 +64,7 @@ def test_acts_need_post_and_the_right_person(world: World, places: dict[str, str
         assert world.bob.browser().get(f"{job}/{act}").status_code == 405
         assert world.charlie.browser().post(f"{job}/{act}").status_code == 404
         assert world.nobody.browser().post(f"{job}/{act}")["Location"].startswith("/sign-in?next=")
-    for act in ("trust", "cordon", "uncordon", "drain", "retire"):
+    for act in ("trust", "cordon", "uncordon", "drain", "maintenance", "retire"):
         assert world.olga.browser().get(f"/nodes/gpu-01/{act}").status_code == 405
         assert world.alice.browser().post(f"/nodes/gpu-01/{act}").status_code == 404
     with system_scope():

@@ -20,7 +20,8 @@ FORM = {
 }
 
 WAY = (
-    ("cordon", "cordoned"), ("drain", "draining"), ("uncordon", "ready"), ("cordon", "cordoned"), ("retire", "retired"),
+    ("cordon", "cordoned"), ("drain", "draining"), ("uncordon", "ready"), ("maintenance", "maintenance"),
+    ("uncordon", "ready"), ("cordon", "cordoned"), ("retire", "retired"),
 )  # fmt: skip
 
 

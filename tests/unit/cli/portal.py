@@ -222,7 +222,10 @@ class FakePortal:
         return httpx.Response(200, json=node)
 
     def _node_act(self, node: dict[str, Any], what: str, body: dict[str, Any]) -> None:
-        states = {"cordon": "cordoned", "uncordon": "ready", "drain": "draining", "retire": "retired"}
+        states = {
+            "cordon": "cordoned", "uncordon": "ready", "drain": "draining", "maintenance": "maintenance",
+            "retire": "retired",
+        }  # fmt: skip
         if what == "trust":
             node.update(host_key_fingerprint=body["fingerprint"], state_detail="connecting")
         else:

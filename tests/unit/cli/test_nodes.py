@@ -155,7 +155,9 @@ def test_gpus_of_all_nodes(signed_in: Berth, portal: FakePortal) -> None:
 @pytest.mark.parametrize(
     ("verb", "state", "told"),
     [("cordon", "cordoned", "gets no new jobs"), ("uncordon", "ready", "takes jobs again"),
-     ("drain", "draining", "waits for its own to end"), ("retire", "retired", "out of service for good")],
+     ("drain", "draining", "waits for its own to end"),
+     ("maintenance", "maintenance", "is in maintenance until it is uncordoned"),
+     ("retire", "retired", "out of service for good")],
 )  # fmt: skip
 def test_acts(signed_in: Berth, portal: FakePortal, verb: str, state: str, told: str) -> None:
     portal.add_node()
