@@ -117,8 +117,8 @@ class LogFollower:
 
     def run(self) -> Job:
         """Prints until the end and returns the job as it then stands."""
-        news = self._begin()
         try:
+            news = self._begin()
             while not self._step(news):
                 news = self._news()
         except KeyboardInterrupt:

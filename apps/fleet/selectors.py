@@ -62,7 +62,12 @@ def _find(node: str) -> Node:
     except ValueError:
         found = rows.filter(name=node).exclude(state=NodeState.RETIRED).first()
     if found is None:
-        raise NotFound(f"There is no node {node}.")
+        gone = rows.filter(name=node, state=NodeState.RETIRED).order_by("-state_changed_at").first()
+        if gone is not None:
+            raise NotFound(
+                f"Node {node} was retired on {gone.state_changed_at:%Y-%m-%d}. Its id still shows it: {gone.id}."
+            )
+        raise NotFound(f"There is no node {node}. See what there is: berth node ls")
     return found
 
 

@@ -22,7 +22,13 @@ def test_add_trust_and_live_on(world: World) -> None:
     assert (trusted["host_key_fingerprint"], trusted["offered_fingerprint"]) == (fingerprint(HOST_KEY), "")
     events = [e["name"] for e in api.get("nodes/gpu-9/events").json()["results"]]
     assert events == ["node.added", "node.host_key_offered", "node.trusted"]
-    assert api.post("nodes/gpu-9/retire").json()["state"] == "retired"
+    retired = api.post("nodes/gpu-9/retire").json()
+    assert retired["state"] == "retired"
+    gone = api.post("nodes/gpu-9/drain")
+    assert gone.status_code == 404
+    assert "gpu-9 was retired on" in gone.json()["detail"]
+    assert retired["id"] in gone.json()["detail"]
+    assert "There is no node gpu-8" in api.get("nodes/gpu-8").json()["detail"]
     assert api.get("nodes").json()["results"] == []
     assert len(api.get("nodes?state=retired").json()["results"]) == 1
 
