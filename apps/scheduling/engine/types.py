@@ -200,7 +200,7 @@ class Policy:
     """Which modules decide; names are looked up in the engine's tables, `parameters` override a module's numbers."""
 
     order: str = "fcfs"
-    placement: str = "best_fit"
+    placement: str = "fragmentation"
     backfill: str = "none"
     preemption: str = "none"
     fairshare: str = "none"
