@@ -42,7 +42,7 @@ class Fgd(Fragmentation):
 
     def make_target(self, demand: Mapping[Kind, float]) -> Target:
         """Return the kinds that cover 95 %, each counted for the next pod alone."""
-        return Target.of(demand, self.arrays, covered=0.95, linear=1.0, with_cpu_kinds=True)
+        return Target.of(demand, self.arrays, covered=0.95, linear=1.0)
 
     def score(self, kind: Kind, rows: Ints, usable: Bools) -> tuple[Floats, Ints]:
         """Return the negative points, less than a point of best fit added."""

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +14,7 @@ Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(NamedTuple):
     """What a member asks for; workloads that ask for the same share their scores. `models` empty: any."""
 
     gpus: int
@@ -29,10 +28,9 @@ class Kind:
     def of(cls, workload: WorkloadView) -> "Kind":
         """Returns the kind of a workload's member."""
         share = workload.gpu_share if workload.gpus else 0
-        return cls(
-            workload.gpus, share, workload.gpu_memory_mib, tuple(sorted(workload.models)), workload.cpu_milli,
-            workload.memory_mib,
-        )  # fmt: skip
+        models = tuple(sorted(workload.models)) if workload.gpu_models else workload.models
+        cpu, memory = workload.cpu_milli, workload.memory_mib
+        return cls(workload.gpus, share, workload.gpu_memory_mib, models, cpu, memory)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -70,6 +68,7 @@ class Arrays:
         self.total_node_memory: Ints = np.array([n.memory_mib for n in nodes], dtype=np.int64)
         self.claimed: Bools = np.zeros(shape, dtype=np.bool_)
         self.claimed_rows: Bools = np.zeros(len(nodes), dtype=np.bool_)
+        self._claimed_kinds: set[Kind] = set()
         self.moves = 0
         self.changes: list[int] = []
         self._suits: dict[tuple[str, ...], Bools] = {}
@@ -111,6 +110,9 @@ class Arrays:
 
     def claim(self, kind: Kind) -> None:
         """Keeps later workloads off the devices (or, for work without GPUs, the nodes) that the kind waits for."""
+        if kind in self._claimed_kinds:
+            return
+        self._claimed_kinds.add(kind)
         good = self.suits_empty(kind)
         if kind.gpus:
             fresh = self.suitable(kind, slice(None)) & good[:, None] & ~self.claimed

@@ -35,18 +35,17 @@ class Target:
         covered: float = 1.0,
         horizon: float = HORIZON,
         linear: float = LINEAR,
-        with_cpu_kinds: bool = False,
     ) -> "Target":
         """Returns the most frequent kinds that cover that part of the demand; memory is not told apart.
 
-        With `linear` 1, `covered` 0.95 and kinds without GPUs this is FGD's target as published.
+        With `linear` 1 and `covered` 0.95 this is FGD's as published: to a kind without GPUs all free GPU is waste.
         """
         kept = _most_frequent(demand, covered)
         levels = sorted({key[2] for key, _ in kept})
         total = sum(weight for _, weight in kept)
         spread = np.zeros((len(kept), len(levels)))
         for place, ((_, gpus, share, _), weight) in enumerate(kept):
-            if gpus or with_cpu_kinds:
+            if gpus:
                 spread[place, levels.index(share)] = weight / total
         return cls(
             cpu=np.array([key[0] for key, _ in kept], dtype=np.int64),

@@ -29,7 +29,9 @@ class Placement:
 
     def choose(self, kind: Kind) -> Spot | None:
         """Returns the best spot for a member now, or None."""
-        table = self._tables.setdefault(kind, _Table(len(self.arrays.cpu)))
+        table = self._tables.get(kind)
+        if table is None:
+            table = self._tables[kind] = _Table(len(self.arrays.cpu))
         if not table.is_current(self.arrays):
             self._rescore(kind, table, table.dirty(self.arrays))
         elif table.is_full:
