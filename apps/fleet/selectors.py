@@ -67,7 +67,7 @@ def _find(node: str) -> Node:
             raise NotFound(
                 f"Node {node} was retired on {gone.state_changed_at:%Y-%m-%d}. Its id still shows it: {gone.id}."
             )
-        raise NotFound(f"There is no node {node}. See what there is: berth node ls")
+        raise NotFound(f"There is no node {node}.")
     return found
 
 
