@@ -31,6 +31,15 @@ class FileLock:
         """Close our descriptor; the lock stays while a server still has it."""
         os.close(self.descriptor)
 
+    def drop(self) -> None:
+        """Unlock for everybody: a child that another thread forks right now has our descriptor until its exec."""
+        fcntl.flock(self.descriptor, fcntl.LOCK_UN)
+        os.close(self.descriptor)
+
+    def share(self) -> None:
+        """Let others share the lock from now on, without ever letting go of it."""
+        fcntl.flock(self.descriptor, fcntl.LOCK_SH)
+
 
 def acquire(path: Path, *, wait_seconds: float = 0.0, shared: bool = False) -> FileLock | None:
     """Take the lock, waiting at most that long; None when another process holds it."""
@@ -57,7 +66,7 @@ def is_held(path: Path) -> bool:
     lock = acquire(path, shared=True)
     if lock is None:
         return True
-    lock.release()
+    lock.drop()
     return False
 
 
@@ -66,7 +75,7 @@ def wait_until_free(path: Path, seconds: float) -> bool:
     lock = acquire(path, wait_seconds=seconds)
     if lock is None:
         return False
-    lock.release()
+    lock.drop()
     return True
 
 

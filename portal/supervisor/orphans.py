@@ -75,8 +75,5 @@ def children_lock(locks_dir: Path, grace_seconds: float = GRACE_SECONDS) -> File
         alone = acquire(path, wait_seconds=KILL_SECONDS)
     if alone is None:
         raise SupervisorError(f"Processes of an earlier run do not end: {holders(path)}. Stop them, then start again.")
-    alone.release()
-    shared = acquire(path, shared=True)
-    if shared is None:
-        raise SupervisorError(f"{path} is held by another program.")
-    return shared
+    alone.share()
+    return alone

@@ -60,3 +60,18 @@ def test_shared_locks_go_together(tmp_path: Path) -> None:
     alone = locks.acquire(path)
     assert alone is not None
     alone.release()
+
+
+def test_a_child_that_is_being_forked_holds_no_lock_up(tmp_path: Path) -> None:
+    """Between fork and exec a child has every descriptor of its parent: closing ours would not unlock."""
+    path = tmp_path / "children.lock"
+    alone = locks.acquire(path)
+    assert alone is not None
+    child_has_it = os.dup(alone.descriptor)
+    alone.share()
+    assert (shared := locks.acquire(path, shared=True)) is not None
+    shared.drop()
+    alone.drop()
+    assert not locks.is_held(path)
+    assert locks.wait_until_free(path, 0.0)
+    os.close(child_has_it)
