@@ -69,7 +69,8 @@ def test_a_child_that_is_being_forked_holds_no_lock_up(tmp_path: Path) -> None:
     assert alone is not None
     child_has_it = os.dup(alone.descriptor)
     alone.share()
-    assert (shared := locks.acquire(path, shared=True)) is not None
+    shared = locks.acquire(path, shared=True)
+    assert shared is not None
     shared.drop()
     alone.drop()
     assert not locks.is_held(path)
