@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import json
 import os
 import random
 import statistics
@@ -23,6 +22,7 @@ from apps.scheduling.engine.arrays import Arrays, Bools, Floats, Ints, Kind
 from apps.scheduling.engine.fragmentation import Target
 from apps.scheduling.engine.placement import PLACEMENTS, Fragmentation, left_over
 from apps.scheduling.engine.types import WHOLE, DeviceView, NodeView
+from benchmarks.common import report
 
 ARRIVED = 1.3
 MARKS = (0.95, 1.0, 1.3)
@@ -152,14 +152,13 @@ def _report(name: str, table: dict[str, list[list[float]]], samples: int) -> Non
     mean, _ = interval([row[-1] for row in ours])
     gain, gain_width = interval([a[-1] - b[-1] for a, b in zip(ours, rival, strict=True)])
     reference = published.get("fgd", interval([row[-1] for row in rival])[0])
-    print(json.dumps({
-        "benchmark": f"placement_openb/{name}", "ours": round(mean, 3), "reference": reference,
-        "reference_name": "FGD, published" if "fgd" in published else "FGD, this simulator",
-        "ratio": round(mean / reference, 5), "unit": "% of GPU share allocated at 130 % arrived", "samples": samples,
-        "spread": [round(min(r[-1] for r in ours), 3), round(max(r[-1] for r in ours), 3)],
-        "paired_difference": round(gain, 3), "paired_interval": round(gain_width, 3),
-        "load_average": os.getloadavg(),
-    }))  # fmt: skip
+    report(
+        benchmark=f"placement_openb/{name}", ours=round(mean, 3), reference=reference,
+        reference_name="FGD, published" if "fgd" in published else "FGD, this simulator",
+        ratio=round(mean / reference, 5), unit="% of GPU share allocated at 130 % arrived", samples=samples,
+        spread=[round(min(r[-1] for r in ours), 3), round(max(r[-1] for r in ours), 3)],
+        paired_difference=round(gain, 3), paired_interval=round(gain_width, 3),
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

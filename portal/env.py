@@ -239,7 +239,7 @@ def _url(values: Mapping[str, str], name: str, schemes: tuple[str, ...], example
     return url
 
 
-def _port(values: Mapping[str, str], name: str, default: int, *, least: int = 1) -> int:
+def _port(values: Mapping[str, str], name: str, default: int) -> int:
     text = values.get(name, "").strip()
     if not text:
         return default

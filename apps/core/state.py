@@ -43,8 +43,11 @@ def _locked(model: type[M], pk: uuid.UUID) -> M:
     return row
 
 
-def _append_event(row: models.Model, name: str, data: Mapping[str, Any] | None, now: dt.datetime) -> None:
-    """Writes the event of the number that the row has just got."""
+def _tell(
+    row: models.Model, name: str, data: Mapping[str, Any] | None, wishes: Sequence[Wish], now: dt.datetime
+) -> None:
+    """Writes the wishes of a step and the event of the number that the row has just got."""
+    outbox_put(wishes)
     kind: str = row.EVENT_KIND  # type: ignore[attr-defined]
     seq: int = row.seq  # type: ignore[attr-defined]
     if not kind:  # rows whose story another object's events tell, such as node operations
@@ -62,8 +65,7 @@ def created(
     """Inserts a new row with its first event and its wishes, in the open transaction."""
     row.seq = 1  # type: ignore[attr-defined]
     row.save(force_insert=True)
-    _append_event(row, event, data, now)
-    outbox_put(wishes)
+    _tell(row, event, data, wishes, now)
     return row
 
 
@@ -114,8 +116,7 @@ def _changed(
         setattr(row, field, value)
     row.seq += 1  # type: ignore[attr-defined]
     row.save(update_fields=[*values, "seq"])
-    _append_event(row, event, data, now)
-    outbox_put(wishes)
+    _tell(row, event, data, wishes, now)
     return row
 
 

@@ -17,8 +17,8 @@ from apps.fleet.services import (
     gpu_health_set,
     gpus_fail,
     inventory_apply,
+    inventory_ask,
     node_greeted,
-    operation_create,
     operation_finish,
     operations_requeue_of_link,
 )
@@ -49,7 +49,6 @@ from workers.nodeops.gpu.xid import read_kernel_log, reason, worst
 
 log = structlog.get_logger(__name__)
 
-INVENTORY_VALID_FOR = dt.timedelta(minutes=5)
 _ENDS = ("exited", "failed", "cancelled", "lost")
 
 
@@ -103,10 +102,7 @@ class Reports:
         known = inventory_hash(self._node_id)
         if known and known == hello.inventory_hash and node_state(self._node_id) != NodeState.ENROLLING:
             return
-        operation_create(
-            node_id=self._node_id, kind=OperationKind.INVENTORY, object_id=self._node_id, args={},
-            valid_for=INVENTORY_VALID_FOR, now=now,
-        )  # fmt: skip
+        inventory_ask(node_id=self._node_id, now=now)
 
     def _remember_gpus(self) -> None:
         healths = gpu_healths(self._node_id)

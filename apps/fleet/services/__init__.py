@@ -8,7 +8,7 @@ from apps.fleet.services.enrolment import (
     preflight_record,
     scan_failed,
 )
-from apps.fleet.services.inventory import node_inventory
+from apps.fleet.services.inventory import inventory_ask, node_inventory
 from apps.fleet.services.life import (
     gpu_health_set,
     gpus_fail,
@@ -51,6 +51,7 @@ __all__ = [
     "gpus_take",
     "host_key_offered",
     "inventory_apply",
+    "inventory_ask",
     "link_acquire",
     "link_check",
     "link_failed",

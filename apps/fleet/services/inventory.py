@@ -28,14 +28,20 @@ def node_inventory(*, actor: Actor, node_id: uuid.UUID, now: dt.datetime) -> uui
             raise NotFound("There is no such node.")
         if node.state not in IN_SERVICE:
             raise Conflict(f"The node is {node.state}: its agent can't be asked now.")
-        operation = operation_create(
-            node_id=node_id, kind=OperationKind.INVENTORY, object_id=node_id, args={}, valid_for=_VALID_FOR, now=now
-        )
+        operation = inventory_ask(node_id=node_id, now=now)
         audit_record(
             actor=actor, action="node.inventory_asked", object_kind="node", object_id=node_id, object_label=node.name,
             tenant_id=None, before={}, after={}, now=now,
         )  # fmt: skip
         return operation
+
+
+def inventory_ask(*, node_id: uuid.UUID, now: dt.datetime) -> uuid.UUID:
+    """Has a node's agent take inventory, in the open transaction or one of its own; returns the operation."""
+    with system_scope():
+        return operation_create(
+            node_id=node_id, kind=OperationKind.INVENTORY, object_id=node_id, args={}, valid_for=_VALID_FOR, now=now
+        )
 
 
 def inventory_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from django.db import connection
 
+from apps.core.clock import utc_now
+from apps.core.idempotency import KEPT
 from apps.core.models import IdempotencyRecord
 from apps.core.tenancy import system_scope
 from apps.workloads import api
@@ -33,6 +35,18 @@ def test_a_repeat_gets_the_same_bytes(world: World) -> None:
     assert first.content == second.content
     assert jobs() == 1
     assert client.get(f"jobs/{first.json()['id']}").json() == first.json()
+
+
+def test_a_key_of_yesterday_is_free_again(world: World) -> None:
+    client = world.bob.api()
+    first = client.post("jobs", SPEC, **KEY)
+    with system_scope():
+        IdempotencyRecord.objects.update(created_at=utc_now() - KEPT)
+    second = client.post("jobs", {**SPEC, "name": "other"}, **KEY)
+    assert second.status_code == 201
+    assert second.json()["id"] != first.json()["id"]
+    assert client.post("jobs", {**SPEC, "name": "other"}, **KEY).content == second.content
+    assert (jobs(), records()) == (2, 1)
 
 
 def test_another_body_is_refused(world: World) -> None:
